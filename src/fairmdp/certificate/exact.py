@@ -1,0 +1,126 @@
+"""The two facts of the certificate in rational arithmetic: nothing is rounded until the last digit.
+
+Witnesses (relative values, prices, hitting times, the candidate law) are floats taken at face value; the
+inequalities that make them proofs are evaluated exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+
+from fairmdp.certificate.law import NEARLY_REDUCIBLE, Law, find_witness, no_law
+from fairmdp.errors import ProblemError
+from fairmdp.mdp import MDP
+from fairmdp.problem import Problem
+from fairmdp.validation import Floats
+
+MAX_TRANSITIONS = 200_000
+
+Row = list[tuple[int, Fraction]]
+
+
+def ceiling(problem: Problem, r: Floats, bias: Floats, prices: Floats) -> float:
+    """Exact upper bound on ``r @ x`` over the occupancies that meet the quotas, rounded up once."""
+    mdp = problem.mdp
+    h = [Fraction(value) for value in bias.tolist()]
+    mu = [Fraction(price) for price in prices.tolist()]
+    raised = [Fraction(value) for value in r.tolist()]
+    for k in range(problem.n_quotas):
+        for i in _columns(problem, k):
+            raised[i] += mu[k]
+    top = max(
+        raised[i] + sum(p * h[t] for t, p in row) - h[s]
+        for i, (s, row) in enumerate(zip(mdp.s_of.tolist(), _rows(mdp), strict=True))
+    )
+    lower, upper = problem.at_least.tolist(), problem.at_most.tolist()
+    paid = sum(price * Fraction(lower[k] if price > 0 else upper[k]) for k, price in enumerate(mu))
+    return _up(top - paid)
+
+
+def law(problem: Problem, policy: Floats) -> Law:
+    """Intervals for the shares and the gain of a policy, from exactly evaluated inequalities."""
+    mdp = problem.mdp
+    witness = find_witness(problem, policy)
+    if isinstance(witness, str):
+        return no_law(problem, witness)
+    s0 = witness.s0
+    pi = _policy(mdp, policy)
+    Q = _chain(mdp, pi)
+    v = [Fraction(share) for share in witness.chain.shares.tolist()]
+    total = sum(v)
+    v = [share / total for share in v]
+    w = [Fraction(step) for step in witness.steps.tolist()]
+    margin = min((w[s] - sum(q * w[t] for t, q in Q[s]) for s in range(mdp.n_states) if s != s0), default=1)
+    if margin <= 0:
+        return no_law(problem, NEARLY_REDUCIBLE)
+    pushed = [Fraction(0)] * mdp.n_states
+    for s, row in enumerate(Q):
+        for t, q in row:
+            pushed[t] += v[s] * q
+    error = sum(abs(v[t] - pushed[t]) * w[t] for t in range(mdp.n_states)) / margin
+    x = [v[s] * pi[i] for i, s in enumerate(mdp.s_of.tolist())]
+    rewards = [Fraction(value) for value in mdp.r.tolist()]
+    gain = sum(value * share for value, share in zip(rewards, x, strict=True))
+    radius = error * (max(rewards) - min(rewards))
+    shares = [sum(x[i] for i in _columns(problem, k)) for k in range(problem.n_quotas)]
+    intervals = [[max(_down(share - error), 0.0), min(_up(share + error), 1.0)] for share in shares]
+    bounds = np.array(intervals).reshape(-1, 2)
+    return Law((_down(gain - radius), _up(gain + radius)), bounds, _up(error))
+
+
+def require_small(problem: Problem) -> None:
+    """Raise where rational arithmetic would take too long."""
+    if problem.mdp.P.nnz > MAX_TRANSITIONS:
+        raise ProblemError(
+            f"exact verification takes up to {MAX_TRANSITIONS} transitions, not {problem.mdp.P.nnz}\n"
+            "  verify without exact=True: its intervals are rigorous too"
+        )
+
+
+def _rows(mdp: MDP) -> list[Row]:
+    """Rows of P, divided by their exact sums."""
+    ptr, to, p = mdp.P.indptr.tolist(), mdp.P.indices.tolist(), mdp.P.data.tolist()
+    rows = []
+    for start, stop in pairwise(ptr):
+        row = [Fraction(value) for value in p[start:stop]]
+        total = sum(row)
+        rows.append([(t, value / total) for t, value in zip(to[start:stop], row, strict=True)])
+    return rows
+
+
+def _policy(mdp: MDP, policy: Floats) -> list[Fraction]:
+    """Action probabilities, divided by their exact sums."""
+    pi = [Fraction(value) for value in policy.tolist()]
+    ptr = mdp.pair_ptr.tolist()
+    for start, stop in pairwise(ptr):
+        total = sum(pi[start:stop])
+        pi[start:stop] = [value / total for value in pi[start:stop]]
+    return pi
+
+
+def _chain(mdp: MDP, pi: list[Fraction]) -> list[Row]:
+    """Rows of the chain of a policy."""
+    chain: list[dict[int, Fraction]] = [{} for _ in range(mdp.n_states)]
+    for i, (s, row) in enumerate(zip(mdp.s_of.tolist(), _rows(mdp), strict=True)):
+        if pi[i]:
+            for t, p in row:
+                chain[s][t] = chain[s].get(t, Fraction(0)) + pi[i] * p
+    return [list(row.items()) for row in chain]
+
+
+def _columns(problem: Problem, k: int) -> list[int]:
+    members = problem.members
+    return members.indices[members.indptr[k] : members.indptr[k + 1]].tolist()
+
+
+def _up(value: Fraction | float) -> float:
+    nearest = float(value)
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+def _down(value: Fraction | float) -> float:
+    return -_up(-value)

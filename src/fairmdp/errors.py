@@ -1,0 +1,17 @@
+"""What can go wrong through the caller's doing; what the mathematics says is a `Status` instead."""
+
+
+class FairMDPError(Exception):
+    """Base of every error that fairmdp raises on purpose."""
+
+
+class ProblemError(FairMDPError, ValueError):
+    """The model, the quotas or an option do not make sense; the message names the first offender."""
+
+
+class FormatError(FairMDPError, ValueError):
+    """A file cannot be read as what it claims to be; the message names the place."""
+
+
+class SolverError(FairMDPError, RuntimeError):
+    """A numerical library failed in a way that proves nothing about the problem."""

@@ -1,0 +1,397 @@
+"""A finite Markov decision process, checked once and read-only afterwards.
+
+It is stored over its feasible state-action pairs, sorted by state, so that every state may have actions
+of its own: row ``i`` of ``P`` and entry ``i`` of ``r`` belong to pair ``i``, an action of state ``s_of[i]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import csr_array, issparse, vstack
+
+from fairmdp.errors import ProblemError
+from fairmdp.validation import (
+    Floats,
+    Ints,
+    count_of,
+    first_repeat,
+    frozen,
+    names_of,
+    number_within,
+    numeric,
+    real_vector,
+    refuse,
+    there_are,
+)
+
+ROW_SUM_TOL = 1e-9
+"""How far the probabilities of a pair may be from summing to 1 before they are refused."""
+
+EXACT_SUM_TOL = 1e-12
+"""How far a sum of shares or probabilities may be from its due through rounding alone."""
+
+_MAX_FAIR_ACTION_ENTRIES = 2 * 10**8
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class MDP:
+    """A finite MDP with ragged action sets and an average-reward objective.
+
+    Parameters
+    ----------
+    P
+        Transition probabilities, one row per state-action pair, (SA, S), dense or sparse. Rows must sum
+        to 1 within 1e-9; one that is off by more than 1e-12 is rescaled. Repeated entries are added up.
+    r
+        Reward of each pair, (SA,): any finite numbers.
+    s_of
+        State of each pair, (SA,): integers in ascending order, every state at least once.
+    states
+        Names of the states, (S,). Without them a state is called by its number.
+    actions
+        Names of the actions: one per pair, (SA,), or one list for all states, taken by position.
+        Without them the k-th action of a state is called ``a{k}``.
+    initial
+        Distribution of the first state, (S,). The long-run shares of a policy with one closed class do
+        not depend on it; simulations do.
+
+    Attributes
+    ----------
+    pair_ptr : ndarray
+        The pairs of state ``s`` are ``pair_ptr[s]`` to ``pair_ptr[s + 1] - 1``, (S + 1,).
+
+    Examples
+    --------
+    >>> mdp = MDP([[0, 1], [0.5, 0.5], [1, 0]], [1.0, 0.0, 2.0], [0, 0, 1], states=["day", "night"])
+    >>> mdp
+    MDP(2 states, 3 pairs, 4 transitions)
+    >>> mdp.pair_name(1)
+    'day/a1'
+    """
+
+    P: csr_array
+    r: Floats
+    s_of: Ints
+    pair_ptr: Ints
+    states: tuple[str, ...] | None
+    actions: tuple[str, ...] | None
+    initial: Floats | None
+
+    def __init__(
+        self,
+        P: Any,
+        r: ArrayLike,
+        s_of: ArrayLike,
+        *,
+        states: Iterable[str] | None = None,
+        actions: Iterable[str] | None = None,
+        initial: ArrayLike | None = None,
+    ) -> None:
+        P = _as_csr(P)
+        n_pairs, n_states = P.shape
+        if n_states == 0 or n_pairs == 0:
+            raise ProblemError(f"P has shape {P.shape}: an MDP needs at least one state and one action")
+        s_of = _state_of_pairs(s_of, n_pairs, n_states)
+        pair_ptr = np.searchsorted(s_of, np.arange(n_states + 1)).astype(np.int64)
+        # Fields are set as soon as they are known, so that messages can name states and actions.
+        fields = self.__dict__
+        fields.update(P=P, s_of=s_of, pair_ptr=pair_ptr, states=_state_names(states, n_states), actions=None)
+        fields.update(actions=self._pair_labels(actions))
+        self._check_transitions()
+        fields.update(r=self._finite_rewards(r))
+        fields.update(initial=None if initial is None else self.distribution("initial", initial))
+        frozen(P.data, P.indices, P.indptr, self.r, s_of, pair_ptr)
+
+    @classmethod
+    def from_tensor(cls, P: ArrayLike, R: ArrayLike, **names: Any) -> MDP:
+        """Build from ``P[s, a, s']`` and ``R[s, a]``; ``R = -inf`` marks an action that is not available.
+
+        Takes ``states``, ``actions`` (one name per column of R) and ``initial`` as the constructor does.
+        """
+        P, R = numeric("P", P), numeric("R", R)
+        if P.ndim != 3 or R.ndim != 2 or P.shape != (*R.shape, R.shape[0]):
+            raise ProblemError(
+                f"from_tensor needs P of shape (S, A, S) and R of shape (S, A), got {P.shape} and {R.shape}\n"
+                "  for P of shape (A, S, S) use from_action_tensor"
+            )
+        available = ~np.isneginf(R)
+        s_of, a_of = np.nonzero(available)
+        labels = names_of("actions", names.pop("actions", None), R.shape[1])
+        if labels is None and not available.all():
+            labels = tuple(f"a{a}" for a in range(R.shape[1]))
+        if labels is not None:
+            names["actions"] = [labels[a] for a in a_of]
+        return cls(P[s_of, a_of], R[s_of, a_of], s_of, **names)
+
+    @classmethod
+    def from_action_tensor(cls, P: ArrayLike, R: ArrayLike, **names: Any) -> MDP:
+        """Build from ``P[a, s, s']``, the order of mdptoolbox, and ``R[s, a]``; else as `from_tensor`."""
+        P = numeric("P", P)
+        if P.ndim != 3 or P.shape[1] != P.shape[2]:
+            raise ProblemError(
+                f"from_action_tensor needs P of shape (A, S, S), got {P.shape}\n"
+                "  for P of shape (S, A, S) use from_tensor"
+            )
+        return cls.from_tensor(P.transpose(1, 0, 2), R, **names)
+
+    @property
+    def n_states(self) -> int:
+        """Number of states, S."""
+        return int(self.P.shape[1])
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of feasible state-action pairs, SA."""
+        return int(self.P.shape[0])
+
+    @property
+    def n_actions(self) -> Ints:
+        """Number of actions of each state, (S,)."""
+        return np.diff(self.pair_ptr)
+
+    def state_name(self, s: int) -> str:
+        """Name of a state: its own, or its number."""
+        return self.states[s] if self.states else str(s)
+
+    def action_name(self, i: int) -> str:
+        """Name of the action of pair ``i``: its own, or ``a{k}`` for the k-th action of its state."""
+        return self.actions[i] if self.actions else f"a{i - self.pair_ptr[self.s_of[i]]}"
+
+    def pair_name(self, i: int) -> str:
+        """Name of a pair, ``state/action``."""
+        return f"{self.state_name(int(self.s_of[i]))}/{self.action_name(i)}"
+
+    def pair_text(self, i: int) -> str:
+        """Pair ``i`` in words, for messages."""
+        return f"state {self.state_name(int(self.s_of[i]))}, action {self.action_name(i)}"
+
+    def state_index(self, state: int | str) -> int:
+        """Index of a state given by number or name."""
+        if not isinstance(state, str):
+            return number_within("state", state, self.n_states)
+        if state in self._state_numbers:
+            return self._state_numbers[state]
+        if self.states is None and state.isdecimal() and int(state) < self.n_states:
+            return int(state)
+        raise ProblemError(f"there is no state called {state!r}{there_are(self.states)}")
+
+    def pair_index(self, state: int | str, action: int | str) -> int:
+        """Index of a pair given by state and action; an action number counts within its state."""
+        s = self.state_index(state)
+        first, stop = int(self.pair_ptr[s]), int(self.pair_ptr[s + 1])
+        if not isinstance(action, str):
+            return first + number_within(f"action of state {self.state_name(s)}", action, stop - first)
+        names = [self.action_name(i) for i in range(first, stop)]
+        if action not in names:
+            raise ProblemError(
+                f"state {self.state_name(s)} has no action called {action!r}{there_are(names)}"
+            )
+        return first + names.index(action)
+
+    def distribution(self, what: str, p: ArrayLike) -> Floats:
+        """``p`` as a read-only probability distribution over the states."""
+        p = real_vector(what, p, self.n_states)
+        bad = ~(np.isfinite(p) & (p >= 0))
+        if bad.any():
+            s = int(np.argmax(bad))
+            raise ProblemError(f"{what} gives state {self.state_name(s)} probability {p[s]}")
+        total = float(p.sum())
+        if abs(total - 1) > ROW_SUM_TOL:
+            raise ProblemError(f"{what} sums to {total:.12g}, expected 1 (within {ROW_SUM_TOL:g})")
+        if abs(total - 1) > EXACT_SUM_TOL:
+            p = p / total
+        frozen(p)
+        return p
+
+    def with_fair_action(self, psi: ArrayLike | None = None, reward: float | None = None) -> MDP:
+        """Add the paper's reset action ``a*`` to every state, as its last action.
+
+        ``a*`` moves to a state drawn from ``psi`` (uniform by default). Its reward defaults to one reward
+        span below the smallest reward. An optimal policy may use it even where the quotas can be met
+        without it, so "a* is used" does not mean "infeasible".
+        """
+        S = self.n_states
+        psi = np.full(S, 1 / S) if psi is None else self.distribution("psi", psi)
+        if reward is None:
+            lowest = float(self.r.min())
+            reward = lowest - (float(self.r.max()) - lowest or 1.0)
+        targets = np.flatnonzero(psi)
+        entries = S * targets.size
+        if entries > _MAX_FAIR_ACTION_ENTRIES:
+            raise ProblemError(
+                f"a fair action with {targets.size} targets in each of {S} states takes {entries:.1e} "
+                "transitions\n  give psi a small support"
+            )
+        resets = csr_array(
+            (np.tile(psi[targets], S), np.tile(targets, S), np.arange(0, entries + 1, targets.size)),
+            shape=(S, S),
+        )
+        order = self.appended_order
+        labels = [self.action_name(i) for i in range(self.n_pairs)] + ["a*"] * S
+        return MDP(
+            vstack([self.P, resets], format="csr")[order],
+            np.concatenate([self.r, np.full(S, float(reward))])[order],
+            np.concatenate([self.s_of, np.arange(S)])[order],
+            states=self.states,
+            actions=[labels[i] for i in order],
+            initial=self.initial,
+        )
+
+    @property
+    def appended_order(self) -> Ints:
+        """Order of pairs once every state gets one more, which was appended as row ``SA + s``."""
+        return np.argsort(np.concatenate([self.s_of, np.arange(self.n_states)]), kind="stable")
+
+    def __repr__(self) -> str:
+        return f"MDP({self.n_states} states, {self.n_pairs} pairs, {self.P.nnz} transitions)"
+
+    @cached_property
+    def _state_numbers(self) -> dict[str, int]:
+        return {name: s for s, name in enumerate(self.states or ())}
+
+    def _pair_labels(self, actions: Iterable[str] | None) -> tuple[str, ...] | None:
+        """One action name per pair, different within each state."""
+        labels = names_of("actions", actions)
+        if labels is None:
+            return None
+        if len(labels) != self.n_pairs:
+            most = int(self.n_actions.max())
+            if len(labels) != most:
+                raise ProblemError(
+                    f"actions has {len(labels)} names, expected {self.n_pairs} (one per pair) "
+                    f"or {most} (one list for every state)"
+                )
+            labels = tuple(labels[k] for k in np.arange(self.n_pairs) - self.pair_ptr[self.s_of])
+        codes = np.unique(np.array(labels), return_inverse=True)[1]
+        i = first_repeat(self.s_of * (codes.max() + 1) + codes)
+        if i is not None:
+            raise ProblemError(
+                f"state {self.state_name(int(self.s_of[i]))} has two actions called {labels[i]!r}\n"
+                "  give every action of a state a name of its own"
+            )
+        return labels
+
+    def _finite_rewards(self, r: ArrayLike) -> Floats:
+        r = real_vector("r", r, self.n_pairs)
+        bad = ~np.isfinite(r)
+        if bad.any():
+            i = int(np.argmax(bad))
+            refuse(
+                f"r[{i}] is {r[i]}, expected a finite number",
+                f"pair {i} is {self.pair_text(i)}; {count_of(bad.sum(), r.size, 'rewards')} not finite",
+                "leave an action that must not be taken out of the model (from_tensor reads R = -inf so)",
+            )
+        return r
+
+    def _check_transitions(self) -> None:
+        """Bring P to canonical form, once every row is known to be a distribution."""
+        P = self.P
+        stray = (P.indices < 0) | (P.indices >= self.n_states)
+        if stray.any():
+            k = int(np.argmax(stray))
+            refuse(
+                f"P moves to state {P.indices[k]}, expected 0 to {self.n_states - 1}",
+                f"this is {self.pair_text(_row_of(P, k))}; "
+                f"{count_of(stray.sum(), P.nnz, 'transitions')} out of range",
+                "number the states from 0, or give P as many columns as there are states",
+            )
+        bad = ~(np.isfinite(P.data) & (P.data >= 0))
+        if bad.any():
+            k = int(np.argmax(bad))
+            i = _row_of(P, k)
+            refuse(
+                f"P[{i}, {P.indices[k]}] is {P.data[k]}, expected a probability",
+                f"row {i} is {self.pair_text(i)}, to state {self.state_name(int(P.indices[k]))}; "
+                f"{count_of(bad.sum(), P.nnz, 'transitions')} negative or not finite",
+                "probabilities lie between 0 and 1",
+            )
+        if not P.has_canonical_format:
+            P.sum_duplicates()
+        if not P.data.all():
+            P.eliminate_zeros()
+        sums = P @ np.ones(self.n_states)
+        off = np.abs(sums - 1)
+        bad = off > ROW_SUM_TOL
+        if bad.any():
+            i = int(np.argmax(bad))
+            refuse(
+                f"P[{i}] is not a probability row: it sums to {sums[i]:.12g}, "
+                f"expected 1 (within {ROW_SUM_TOL:g})",
+                f"row {i} is {self.pair_text(i)}; {count_of(bad.sum(), sums.size, 'rows')} off",
+                "if the missing mass means the episode ends there, send it to an explicit restart state"
+                if sums[i] < 1
+                else "divide the row by its sum if these are weights",
+            )
+        lengths = np.diff(P.indptr)
+        inexact = off > np.maximum(EXACT_SUM_TOL, 4 * lengths * np.finfo(float).eps)
+        if inexact.any():
+            P.data /= np.repeat(np.where(inexact, sums, 1.0), lengths)
+
+
+def _as_csr(P: Any) -> csr_array:
+    """P as float64 CSR on arrays of our own."""
+    shape_wanted = "expected (SA, S): one row per state-action pair"
+    if not issparse(P):
+        dense = numeric("P", P)
+        if dense.ndim != 2:
+            raise ProblemError(f"P has shape {dense.shape}, {shape_wanted}")
+        return csr_array(dense)
+    if P.ndim != 2:
+        raise ProblemError(f"P has shape {P.shape}, {shape_wanted}")
+    if P.dtype.kind not in "fiub":
+        raise ProblemError(f"P holds {P.dtype}, expected real numbers")
+    csr = csr_array(P)
+    if csr.indptr[-1] != csr.data.size or (np.diff(csr.indptr) < 0).any():
+        raise ProblemError("P is not a well-formed CSR matrix: indptr does not fit its data")
+    return csr_array((csr.data.astype(np.float64), csr.indices.copy(), csr.indptr.copy()), shape=csr.shape)
+
+
+def _state_of_pairs(s_of: ArrayLike, n_pairs: int, n_states: int) -> Ints:
+    given = np.asarray(s_of)
+    if given.shape != (n_pairs,):
+        raise ProblemError(f"s_of has shape {given.shape}, expected ({n_pairs},): one state per row of P")
+    if not np.issubdtype(given.dtype, np.integer):
+        raise ProblemError(f"s_of holds {given.dtype}, expected integers")
+    outside = (given < 0) | (given >= n_states)
+    if outside.any():
+        i = int(np.argmax(outside))
+        raise ProblemError(
+            f"s_of[{i}] is {given[i]}, expected a state from 0 to {n_states - 1}; "
+            f"{count_of(outside.sum(), n_pairs, 'entries')} out of range"
+        )
+    states = given.astype(np.int64)
+    falls = np.diff(states) < 0
+    if falls.any():
+        i = int(np.argmax(falls)) + 1
+        raise ProblemError(
+            f"s_of is not sorted: pair {i} belongs to state {states[i]}, after state {states[i - 1]}\n"
+            "  sort P, r and s_of by state"
+        )
+    missing = np.bincount(states, minlength=n_states) == 0
+    if missing.any():
+        raise ProblemError(
+            f"state {int(np.argmax(missing))} has no action; "
+            f"{count_of(missing.sum(), n_states, 'states')} without one\n"
+            "  a state where nothing can be done needs one action that says what happens next"
+        )
+    return states
+
+
+def _state_names(states: Iterable[str] | None, n_states: int) -> tuple[str, ...] | None:
+    names = names_of("states", states, n_states)
+    if names is not None and len(set(names)) < len(names):
+        i = first_repeat(np.array(names))
+        assert i is not None
+        raise ProblemError(f"two states are called {names[i]!r}\n  give every state a name of its own")
+    return names
+
+
+def _row_of(P: csr_array, entry: int) -> int:
+    """Row of the entry-th stored value."""
+    return int(np.searchsorted(P.indptr, entry, side="right")) - 1

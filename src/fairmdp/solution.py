@@ -1,0 +1,185 @@
+"""What a solver returns: the policy, what it earns and whom it serves, and the witnesses that prove it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+from os import PathLike
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fairmdp.validation import Floats
+
+
+class Status(Enum):
+    """What was proved."""
+
+    OPTIMAL = "optimal"
+    FEASIBLE = "feasible"
+    INFEASIBLE = "infeasible"
+    UNDECIDED = "undecided"
+
+    @property
+    def meaning(self) -> str:
+        """The status in one sentence."""
+        return _MEANING[self]
+
+
+_MEANING = {
+    Status.OPTIMAL: "every quota is met and no policy earns more, within the tolerance",
+    Status.FEASIBLE: "every quota is met; a better policy may exist within the gap",
+    Status.INFEASIBLE: "no policy meets the quotas",
+    Status.UNDECIDED: "neither a fair policy nor the impossibility of one was proved",
+}
+
+
+class QuotaRow(NamedTuple):
+    """One quota in a solution: what was asked, what is given, and what it costs."""
+
+    name: str
+    share: float
+    at_least: float
+    at_most: float
+    slack: float
+    price: float
+
+
+@dataclass(frozen=True, eq=False)
+class Infeasibility:
+    """Why quotas cannot be met, in the user's terms.
+
+    Attributes
+    ----------
+    conflict
+        Numbers of quotas that cannot hold together although any of them can be dropped to repair it.
+    reach
+        For each quota of the conflict, the best share for it alone: no policy gives more to a quota that
+        is ``at_least``, or less to one that is ``at_most``.
+    reach_bias
+        Witnesses of `reach`, one row of relative values per quota of the conflict, (conflict, S).
+    common_factor
+        Largest alpha such that all ``at_least`` bounds times alpha can be met, or None where the caps
+        alone are already too much.
+    factor_bias, factor_prices
+        Witness that no larger factor will do, (S,) and (K,).
+    nearest_at_least, nearest_at_most
+        Bounds that can be met with the least total change, (K,) each.
+    """
+
+    conflict: tuple[int, ...]
+    reach: Floats
+    reach_bias: Floats
+    common_factor: float | None
+    factor_bias: Floats
+    factor_prices: Floats
+    nearest_at_least: Floats
+    nearest_at_most: Floats
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Solution:
+    """A solver's answer, with everything that is needed to check it against the problem.
+
+    Attributes
+    ----------
+    status : Status
+        What was proved.
+    gain : float
+        Long-run average reward of `policy`; NaN where there is none.
+    upper : float
+        Proven ceiling: no policy that meets the quotas earns more. ``bias`` and ``prices`` prove it.
+    policy : ndarray
+        Probability of each pair given its state, (SA,); NaN, like all that depends on it, where no policy
+        meets the quotas.
+    occupancy, visitation : ndarray
+        Long-run share of time of each pair, (SA,), and of each state, (S,), under `policy`.
+    shares : ndarray
+        Long-run share of each quota's set, (K,).
+    bias : ndarray
+        Relative values of the model whose rewards are raised by the prices, (S,).
+    prices : ndarray
+        What one more unit of share costs in gain, (K,): positive where ``at_least`` binds, negative
+        where ``at_most`` does.
+    tol : float
+        Gap, relative to the span of the rewards, up to which a policy is called optimal.
+    method : str
+        Which solver answered and why.
+    counters : dict
+        What the solver did: iterations, seconds.
+    provenance : dict
+        Digest of the problem, version, options.
+    notes : tuple of str
+        What a careful reader should know.
+    infeasibility : Infeasibility or None
+        The explanation when ``status`` is INFEASIBLE; ``bias`` and ``prices`` are then its proof.
+    """
+
+    status: Status
+    gain: float
+    upper: float
+    policy: Floats
+    occupancy: Floats
+    visitation: Floats
+    shares: Floats
+    bias: Floats
+    prices: Floats
+    quota_names: tuple[str, ...]
+    at_least: Floats
+    at_most: Floats
+    tol: float
+    method: str
+    counters: Mapping[str, float] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    infeasibility: Infeasibility | None = None
+
+    @property
+    def has_policy(self) -> bool:
+        """Whether there is a policy to speak of."""
+        return self.status is not Status.INFEASIBLE
+
+    @property
+    def gap(self) -> float:
+        """How much a better fair policy could still earn: ``upper - gain``."""
+        return self.upper - self.gain
+
+    @cached_property
+    def slacks(self) -> Floats:
+        """Distance of each share from its nearer bound, (K,); negative where a quota is broken."""
+        return np.minimum(
+            np.where(self.at_least > 0, self.shares - self.at_least, np.inf),
+            np.where(self.at_most < 1, self.at_most - self.shares, np.inf),
+        )
+
+    @property
+    def worst_slack(self) -> float:
+        """Smallest slack over the quotas; infinite where nothing is owed, NaN without a policy."""
+        return float(self.slacks.min(initial=np.inf))
+
+    @cached_property
+    def quotas(self) -> tuple[QuotaRow, ...]:
+        """One row per quota: name, share, at_least, at_most, slack, price."""
+        columns = (self.shares, self.at_least, self.at_most, self.slacks, self.prices)
+        return tuple(map(QuotaRow, self.quota_names, *(column.tolist() for column in columns)))
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the solution as JSON, atomically."""
+        from fairmdp.io import json_solution
+
+        json_solution.write(self, path)
+
+    @staticmethod
+    def load(path: str | PathLike[str]) -> Solution:
+        """Read a solution that `save` wrote."""
+        from fairmdp.io import json_solution
+
+        return json_solution.read(path)
+
+    def __repr__(self) -> str:
+        return (
+            f"Solution({self.status.value}, gain={self.gain:.6g}, upper={self.upper:.6g}, "
+            f"worst_slack={self.worst_slack:.3g})"
+        )

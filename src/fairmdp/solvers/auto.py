@@ -1,0 +1,44 @@
+"""`solve`: picks a method and says why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fairmdp.errors import ProblemError
+from fairmdp.problem import Problem
+from fairmdp.solution import Solution
+from fairmdp.solvers.lp import solve_lp
+
+METHODS: dict[str, Callable[..., Solution]] = {"lp": solve_lp}
+
+
+def solve(problem: Problem, *, method: str = "auto", tol: float = 1e-6) -> Solution:
+    """Find the policy of largest gain among those that meet every quota.
+
+    Parameters
+    ----------
+    problem
+        Model and quotas.
+    method
+        ``"auto"``, or the name of a solver: ``"lp"``.
+    tol
+        Certified gap, relative to the span of the rewards, up to which the answer is called optimal.
+
+    Returns
+    -------
+    Solution
+        What was proved is in ``status``; quotas that cannot be met are an answer, not an exception.
+
+    Examples
+    --------
+    >>> from fairmdp import scenarios, solve
+    >>> solve(scenarios.three_state(rho=[0.1, 0.1, 0.25]))
+    Solution(optimal, gain=0.443421, upper=0.443421, worst_slack=...)
+    """
+    if not isinstance(problem, Problem):
+        raise ProblemError(f"solve takes a Problem, got a {type(problem).__name__}")
+    if method == "auto":
+        return solve_lp(problem, tol=tol)
+    if method not in METHODS:
+        raise ProblemError(f"there is no method {method!r}; there are auto, {', '.join(METHODS)}")
+    return METHODS[method](problem, tol=tol)

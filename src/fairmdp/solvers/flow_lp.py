@@ -1,0 +1,131 @@
+"""Linear programs over the occupancies of an MDP, handed to HiGHS.
+
+All of them share the rows ::
+
+    x(s, .) - sum_i x(i) P(i, s) == 0   each s   (flow)
+    sum x                        == 1            (mass)
+    at_least <= G x <= at_most                   (quotas)
+
+and may add columns of their own. Inside, ``sum x`` is scaled to the number of states: HiGHS's tolerances
+are absolute, and would mean nothing for shares of 1e-5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import highspy
+import numpy as np
+from scipy.sparse import csr_array, hstack, vstack
+
+from fairmdp.errors import SolverError
+from fairmdp.problem import Problem
+from fairmdp.validation import Floats
+
+Algorithm = Literal["simplex", "ipm", "pdlp"]
+
+_TOL = 1e-9
+_SOLVED = highspy.HighsModelStatus.kOptimal
+_NO_POINT = (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible)
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """A solved linear program in shares: primal columns, and prices of its rows."""
+
+    objective: float
+    x: Floats  # (SA,)
+    extra: Floats  # values of the columns beyond x
+    h: Floats  # (S,), multiplier of flow: g + h[s] >= r + mu + P @ h
+    mu: Floats  # (K,), price of the quotas: positive where at_least binds, negative where at_most does
+    iterations: int
+
+
+class FlowLP:
+    """Maximise ``c @ x + c_extra @ y`` over the occupancies; bounds of quotas may be changed between runs.
+
+    ``extra`` has one row per additional column ``y >= 0``, over the K quota rows.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        c: Floats,
+        *,
+        extra: csr_array | None = None,
+        c_extra: Floats | None = None,
+        algorithm: Algorithm = "simplex",
+    ) -> None:
+        mdp = problem.mdp
+        S, SA, K = mdp.n_states, mdp.n_pairs, problem.n_quotas
+        self._sizes, self._n = (S, SA, K), float(S)
+        flow = csr_array((np.ones(SA), (np.arange(SA), mdp.s_of)), shape=(SA, S)) - mdp.P
+        columns = hstack([flow, np.ones((SA, 1)), problem.members.T], format="csr")
+        if extra is not None:
+            assert c_extra is not None
+            columns = vstack([columns, hstack([csr_array((extra.shape[0], S + 1)), extra])], format="csr")
+            c = np.concatenate([c, c_extra])
+        self._cost_scale = float(np.abs(c).max()) or 1.0
+        lp = highspy.HighsLp()
+        lp.num_col_, lp.num_row_ = columns.shape
+        lp.sense_ = highspy.ObjSense.kMaximize
+        lp.col_cost_ = c / self._cost_scale
+        lp.col_lower_ = np.zeros(lp.num_col_)
+        lp.col_upper_ = np.full(lp.num_col_, highspy.kHighsInf)
+        lp.row_lower_, lp.row_upper_ = (
+            np.concatenate([np.zeros(S), [self._n], bound])
+            for bound in _row_bounds(problem.at_least, problem.at_most, self._n)
+        )
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+        lp.a_matrix_.start_ = columns.indptr
+        lp.a_matrix_.index_ = columns.indices
+        lp.a_matrix_.value_ = columns.data
+        self._highs = highspy.Highs()
+        for option, value in (
+            ("output_flag", False), ("solver", algorithm), ("primal_feasibility_tolerance", _TOL),
+            ("dual_feasibility_tolerance", _TOL), ("threads", 1), ("random_seed", 0),
+        ):  # fmt: skip
+            self._highs.setOptionValue(option, value)
+        self._highs.passModel(lp)
+
+    def set_quota(self, k: int, at_least: float, at_most: float) -> None:
+        """Change the bounds of one quota; the next run starts from the last basis."""
+        lower, upper = _row_bounds(np.array([at_least]), np.array([at_most]), self._n)
+        self._highs.changeRowBounds(self._sizes[0] + 1 + k, lower[0], upper[0])
+
+    def run(self) -> Answer | None:
+        """Solve; None means that HiGHS found no point that meets the quotas (which proves nothing yet)."""
+        highs = self._highs
+        highs.run()
+        if highs.getModelStatus() != _SOLVED:
+            # Presolve and a warm basis can both mislead on badly scaled chains: try once more without them.
+            highs.clearSolver()
+            highs.setOptionValue("presolve", "off")
+            highs.run()
+            highs.setOptionValue("presolve", "choose")
+        status = highs.getModelStatus()
+        if status in _NO_POINT:
+            return None
+        if status != _SOLVED:
+            raise SolverError(f"HiGHS stopped with {highs.modelStatusToString(status)}")
+        S, SA, _ = self._sizes
+        solution, info = highs.getSolution(), highs.getInfo()
+        columns = np.array(solution.col_value) / self._n
+        duals = np.array(solution.row_dual) * self._cost_scale
+        return Answer(
+            objective=info.objective_function_value * self._cost_scale / self._n,
+            x=np.maximum(columns[:SA], 0.0),
+            extra=columns[SA:],
+            h=duals[:S],
+            mu=0.0 - duals[S + 1 :],
+            iterations=info.simplex_iteration_count + info.ipm_iteration_count + info.pdlp_iteration_count,
+        )
+
+
+def _row_bounds(at_least: Floats, at_most: Floats, n: float) -> tuple[Floats, Floats]:
+    """Bounds of quota rows, free where a quota asks for nothing."""
+    return (
+        np.where(at_least > 0, at_least * n, -highspy.kHighsInf),
+        np.where(at_most < 1, at_most * n, highspy.kHighsInf),
+    )

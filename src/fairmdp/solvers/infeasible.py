@@ -1,0 +1,136 @@
+"""Quotas that cannot be met: the proof, and the reason in the user's terms.
+
+The elastic program ``min sum e`` with ``G x + e_low - e_high`` inside the bounds always has a solution;
+where its value is positive, its duals are a proof that no policy meets the quotas, and ``e`` says how
+little the bounds would have to move.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+from scipy.sparse import csr_array, vstack
+
+from fairmdp.certificate import rounded
+from fairmdp.certificate.verify import factor_limit, reach_limit
+from fairmdp.problem import Problem
+from fairmdp.solution import Infeasibility, Solution
+from fairmdp.solvers.conclude import conclude, conclude_infeasible
+from fairmdp.solvers.flow_lp import Answer, FlowLP
+from fairmdp.solvers.policy import policy_of
+from fairmdp.validation import Floats
+
+_PRICED = 1e-7  # a quota with a smaller price has no part in a conflict
+_DIGITS = 1e9  # nearest quotas are rounded to this many parts, towards what can be met
+_EDGE = "the quotas lie within rounding of what can be met: neither a fair policy nor its absence is proved"
+
+
+def explain(problem: Problem, *, tol: float, method: str, start: float) -> Solution:
+    """Prove that the quotas cannot be met and say why, or return UNDECIDED where that cannot be proved."""
+    lp = _Elastic(problem)
+    first = lp.run()
+    counters = {"iterations": float(first.iterations)}
+    conflict, last = _smallest_conflict(lp, first)
+    prices = np.zeros(problem.n_quotas)
+    prices[conflict] = last.mu[conflict]
+    if rounded.ceiling(problem, np.zeros(problem.mdp.n_pairs), last.h, prices) >= 0:
+        return conclude(
+            problem,
+            policy_of(problem.mdp, first.x),
+            last.h,
+            prices,
+            tol=tol,
+            method=method,
+            counters={**counters, "seconds": time.perf_counter() - start},
+            notes=(_EDGE,),
+        )
+    reach_bias = np.array([_reach_witness(problem, k, capped=prices[k] < 0) for k in conflict])
+    reach = [
+        reach_limit(problem, k, h, capped=prices[k] < 0) for k, h in zip(conflict, reach_bias, strict=True)
+    ]
+    factor, factor_bias, factor_prices = _common_factor(problem)
+    nearest = lp.nearest(first)
+    why = Infeasibility(
+        tuple(conflict), np.array(reach), reach_bias, factor, factor_bias, factor_prices, *nearest
+    )
+    counters["seconds"] = time.perf_counter() - start
+    return conclude_infeasible(problem, last.h, prices, why, tol=tol, method=method, counters=counters)
+
+
+class _Elastic:
+    """The elastic program over a changing choice of quotas."""
+
+    def __init__(self, problem: Problem) -> None:
+        K = problem.n_quotas
+        self._problem = problem
+        stretch = vstack([csr_array(np.eye(K)), csr_array(-np.eye(K))], format="csr")
+        self._lp = FlowLP(problem, np.zeros(problem.mdp.n_pairs), extra=stretch, c_extra=-np.ones(2 * K))
+
+    def run(self) -> Answer:
+        answer = self._lp.run()
+        assert answer is not None, "the elastic program always has a solution"
+        return answer
+
+    def drop(self, k: int) -> None:
+        self._lp.set_quota(k, 0.0, 1.0)
+
+    def restore(self, k: int) -> None:
+        self._lp.set_quota(k, self._problem.at_least[k], self._problem.at_most[k])
+
+    def nearest(self, answer: Answer) -> tuple[Floats, Floats]:
+        """Bounds that can be met, moved as little as possible in total."""
+        raised, lowered = np.split(answer.extra, 2)
+        at_least, at_most = self._problem.at_least, self._problem.at_most
+        down = np.floor((at_least - raised) * _DIGITS) / _DIGITS
+        up = np.ceil((at_most + lowered) * _DIGITS) / _DIGITS
+        moved = 1 / _DIGITS
+        return (
+            np.where(raised > moved, np.clip(down, 0, 1), at_least),
+            np.where(lowered > moved, np.clip(up, 0, 1), at_most),
+        )
+
+
+def _smallest_conflict(lp: _Elastic, first: Answer) -> tuple[list[int], Answer]:
+    """Quotas that cannot hold together, none of which can be spared, and the proof: a deletion filter."""
+    suspects = np.flatnonzero(np.abs(first.mu) > _PRICED).tolist()
+    for k in range(first.mu.size):
+        if k not in suspects:
+            lp.drop(k)
+    needed: list[int] = []
+    last = first
+    while suspects:
+        k = suspects.pop()
+        lp.drop(k)
+        without = lp.run()
+        if without.objective < -_PRICED:
+            last = without
+            priced = np.abs(without.mu) > _PRICED
+            suspects = [j for j in suspects if priced[j]]
+        else:
+            lp.restore(k)
+            needed.append(k)
+    return sorted(needed), lp.run() if last is not first else first
+
+
+def _reach_witness(problem: Problem, k: int, *, capped: bool) -> Floats:
+    """Relative values that prove the largest share of one quota alone, or its smallest."""
+    counts = problem.members[[k]].toarray()[0] * (-1.0 if capped else 1.0)
+    answer = FlowLP(problem.without_quotas(), counts).run()
+    assert answer is not None, "an MDP without quotas always has a policy"
+    return answer.h
+
+
+def _common_factor(problem: Problem) -> tuple[float | None, Floats, Floats]:
+    """Largest factor on all ``at_least`` that can be met together with the caps, and its witness."""
+    S, K = problem.mdp.n_states, problem.n_quotas
+    # G x - alpha * at_least >= 0, with alpha a column; the tiny positive bound keeps the row one-sided.
+    scaled = problem.with_bounds(at_least=np.where(problem.at_least > 0, 1e-300, 0.0))
+    answer = FlowLP(
+        scaled, np.zeros(problem.mdp.n_pairs), extra=csr_array(-problem.at_least[None, :]), c_extra=np.ones(1)
+    ).run()
+    if answer is None or not problem.at_least.any():
+        return None, np.zeros(S), np.zeros(K)
+    limit = factor_limit(problem, answer.h, answer.mu)
+    return (limit if math.isfinite(limit) else None), answer.h, answer.mu

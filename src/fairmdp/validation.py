@@ -1,0 +1,88 @@
+"""Checks for data that comes from a user: each raises a `ProblemError` in the user's words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairmdp.errors import ProblemError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+def refuse(what: str, where: str, advice: str) -> NoReturn:
+    """Raise: what is wrong and by how much; where and how often; what to do."""
+    raise ProblemError(f"{what}\n  {where}\n  {advice}")
+
+
+def count_of(count: Any, total: int, what: str) -> str:
+    """``2 of 6 rows are``."""
+    return f"{int(count)} of {total} {what} {'is' if count == 1 else 'are'}"
+
+
+def there_are(names: Sequence[str] | None) -> str:
+    """Ending of a message about an unknown name: which ones exist."""
+    if not names:
+        return ""
+    return f"; there are {', '.join(names[:8])}" + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
+def names_of(what: str, names: Iterable[str] | None, count: int | None = None) -> tuple[str, ...] | None:
+    """Names as a tuple of printable strings, `count` of them if given."""
+    if names is None:
+        return None
+    if isinstance(names, str):
+        raise ProblemError(f"{what} is the single string {names!r}, expected a list of names")
+    names = tuple(names)
+    if count is not None and len(names) != count:
+        raise ProblemError(f"{what} has {len(names)} names, expected {count}")
+    for name in names:
+        if not isinstance(name, str) or not name or not name.isprintable() or name != name.strip():
+            raise ProblemError(f"{what} has the name {name!r}, expected printable text without outer spaces")
+    return names
+
+
+def numeric(what: str, values: Any) -> Floats:
+    """Values as a new float64 array; text, objects, complex numbers and ragged lists are refused."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ProblemError(f"{what} is ragged: its rows have different lengths") from None
+    if array.dtype.kind not in "fiub":
+        raise ProblemError(f"{what} holds {array.dtype}, expected real numbers")
+    return array.astype(np.float64)
+
+
+def real_vector(what: str, values: ArrayLike, size: int) -> Floats:
+    """Values as a new float64 vector of the given size."""
+    array = numeric(what, values)
+    if array.shape != (size,):
+        raise ProblemError(f"{what} has shape {array.shape}, expected ({size},)")
+    return array
+
+
+def number_within(what: str, value: Any, count: int) -> int:
+    """Value as an integer from 0 to count - 1."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise ProblemError(f"{value!r} is not the number or name of a {what}")
+    if not 0 <= value < count:
+        raise ProblemError(f"there is no {what} {value}, expected 0 to {count - 1}")
+    return int(value)
+
+
+def first_repeat(values: NDArray[Any]) -> int | None:
+    """Index of the first value that has occurred before, if any."""
+    order = np.argsort(values, kind="stable")
+    again = order[1:][values[order[1:]] == values[order[:-1]]]
+    return int(again.min()) if again.size else None
+
+
+def frozen(*arrays: NDArray[Any]) -> None:
+    """Make arrays read-only."""
+    for array in arrays:
+        array.flags.writeable = False
