@@ -1,16 +1,45 @@
-"""Long-run fair policies for average-reward Markov decision processes, with proofs."""
+"""Long-run fair policies for average-reward Markov decision processes, with proofs.
 
-from fairmdp import scenarios
-from fairmdp.certificate import Verdict, verify
-from fairmdp.chain import Chain, mixing_time
-from fairmdp.errors import FairMDPError, FormatError, ProblemError, SolverError
-from fairmdp.mdp import MDP
-from fairmdp.problem import Problem, Quota
-from fairmdp.solution import Solution, Status
-from fairmdp.solvers.auto import solve
-from fairmdp.solvers.lp import solve_lp
+Names are imported when they are first used, so that the command line answers ``--help`` at once.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fairmdp import scenarios
+    from fairmdp.certificate import Verdict, verify
+    from fairmdp.chain import Chain, mixing_time
+    from fairmdp.errors import FairMDPError, FormatError, ProblemError, SolverError
+    from fairmdp.io import load, save
+    from fairmdp.mdp import MDP
+    from fairmdp.problem import Problem, Quota
+    from fairmdp.solution import Solution, Status
+    from fairmdp.solvers.auto import solve
+    from fairmdp.solvers.lp import solve_lp
 
 __version__ = "0.1.0"
+
+_HOME = {
+    "MDP": "fairmdp.mdp",
+    "Chain": "fairmdp.chain",
+    "FairMDPError": "fairmdp.errors",
+    "FormatError": "fairmdp.errors",
+    "Problem": "fairmdp.problem",
+    "ProblemError": "fairmdp.errors",
+    "Quota": "fairmdp.problem",
+    "Solution": "fairmdp.solution",
+    "SolverError": "fairmdp.errors",
+    "Status": "fairmdp.solution",
+    "Verdict": "fairmdp.certificate",
+    "load": "fairmdp.io",
+    "mixing_time": "fairmdp.chain",
+    "save": "fairmdp.io",
+    "scenarios": "fairmdp.scenarios",
+    "solve": "fairmdp.solvers.auto",
+    "solve_lp": "fairmdp.solvers.lp",
+    "verify": "fairmdp.certificate",
+}
 
 __all__ = [
     "MDP",
@@ -24,9 +53,22 @@ __all__ = [
     "SolverError",
     "Status",
     "Verdict",
+    "load",
     "mixing_time",
+    "save",
     "scenarios",
     "solve",
     "solve_lp",
     "verify",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'fairmdp' has no attribute {name!r}")
+    home = import_module(_HOME[name])
+    return home if name == "scenarios" else getattr(home, name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

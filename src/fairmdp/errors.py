@@ -10,7 +10,7 @@ class ProblemError(FairMDPError, ValueError):
 
 
 class FormatError(FairMDPError, ValueError):
-    """A file cannot be read as what it claims to be; the message names the place."""
+    """A file cannot be written, or read as what it claims to be; the message names the place."""
 
 
 class SolverError(FairMDPError, RuntimeError):

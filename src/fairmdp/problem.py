@@ -130,14 +130,52 @@ class Problem:
             at_most += [1.0] * mdp.n_states
             over_states += [True] * mdp.n_states
             lengths += mdp.n_actions.tolist()
-        _check_names(names)
         indices = np.concatenate([np.empty(0, np.int64), *sets])
-        indptr = np.cumsum([0, *lengths])
-        members = csr_array((np.ones(indices.size), indices, indptr), shape=(len(names), mdp.n_pairs))
-        self.__dict__.update(
-            mdp=mdp, names=tuple(names), members=members, over_states=np.array(over_states, bool)
+        members = csr_array(
+            (np.ones(indices.size), indices, np.cumsum([0, *lengths])), shape=(len(names), mdp.n_pairs)
         )
-        frozen(members.data, members.indices, members.indptr, self.over_states)
+        self._fill(mdp, names, members, at_least, at_most, np.array(over_states, bool))
+
+    @classmethod
+    def from_members(
+        cls,
+        mdp: MDP,
+        names: Iterable[str],
+        members: csr_array,
+        at_least: ArrayLike,
+        at_most: ArrayLike,
+        over_states: ArrayLike,
+    ) -> Problem:
+        """Build from the arrays that a problem holds; for very many quotas this is the quick way.
+
+        Each row of ``members`` must hold sorted, distinct pairs, and all pairs of a state or none where
+        ``over_states`` is True.
+        """
+        over_states = np.array(over_states, bool)
+        names = names_of("quotas", names, members.shape[0]) or ()
+        if members.shape[1] != mdp.n_pairs or over_states.shape != (len(names),):
+            raise ProblemError(
+                f"members has shape {members.shape} and over_states {over_states.shape}, "
+                f"expected ({len(names)}, {mdp.n_pairs}) and ({len(names)},)"
+            )
+        ones = csr_array((np.ones(members.nnz), members.indices.copy(), members.indptr.copy()), members.shape)
+        _check_sets(mdp, names, ones, over_states)
+        problem = object.__new__(cls)
+        problem._fill(mdp, names, ones, at_least, at_most, over_states)
+        return problem
+
+    def _fill(
+        self,
+        mdp: MDP,
+        names: Sequence[str],
+        members: csr_array,
+        at_least: ArrayLike,
+        at_most: ArrayLike,
+        over_states: Bools,
+    ) -> None:
+        _check_names(names)
+        self.__dict__.update(mdp=mdp, names=tuple(names), members=members, over_states=over_states)
+        frozen(members.data, members.indices, members.indptr, over_states)
         self._set_bounds(at_least, at_most)
         self._refuse_twins()
 
@@ -228,7 +266,7 @@ class Problem:
             if bad.any():
                 k = int(np.argmax(bad))
                 refuse(
-                    f"quota {self.names[k]} has {what} {bound[k]:.12g}, expected a share between 0 and 1",
+                    f"quota {self.names[k]} has {what} {float(bound[k])!r}, expected a share between 0 and 1",
                     f"{count_of(bad.sum(), bound.size, 'quotas')} out of range",
                     "write 25 % as 0.25",
                 )
@@ -272,6 +310,32 @@ def _check_names(names: Sequence[str]) -> None:
         seen.add(name)
 
 
+def _check_sets(mdp: MDP, names: Sequence[str], members: csr_array, over_states: Bools) -> None:
+    """Raise unless every row holds sorted, distinct pairs of the model, and whole states where it says so."""
+    pairs = members.indices
+    row = np.repeat(np.arange(len(names)), np.diff(members.indptr))
+    stray = (pairs < 0) | (pairs >= mdp.n_pairs)
+    if stray.any():
+        raise ProblemError(
+            f"quota {names[row[stray][0]]} counts pair {pairs[stray][0]}, which does not exist"
+        )
+    empty = np.diff(members.indptr) == 0
+    if empty.any():
+        raise ProblemError(
+            f"quota {names[int(np.argmax(empty))]} counts nothing; {empty.sum()} quotas are empty"
+        )
+    unsorted = (np.diff(row) == 0) & (np.diff(pairs) <= 0)
+    if unsorted.any():
+        raise ProblemError(f"quota {names[row[1:][unsorted][0]]}: its pairs are not sorted, or not distinct")
+    key, count = np.unique(row * mdp.n_states + mdp.s_of[pairs], return_counts=True)
+    quota, state = np.divmod(key, mdp.n_states)
+    partial = over_states[quota] & (count != mdp.n_actions[state])
+    if partial.any():
+        raise ProblemError(
+            f"quota {names[quota[partial][0]]} is over states but counts only some actions of one"
+        )
+
+
 def _member_pairs(mdp: MDP, quota: Quota) -> Ints:
     """Sorted pair numbers of a quota's set."""
     try:
@@ -280,7 +344,7 @@ def _member_pairs(mdp: MDP, quota: Quota) -> Ints:
         states = _chosen("states", quota.states, mdp.n_states, mdp.state_index)
     except ProblemError as error:
         raise ProblemError(f"quota {quota.name}: {error}") from None
-    counts = mdp.n_actions[states]
+    counts = mdp.pair_ptr[states + 1] - mdp.pair_ptr[states]
     before = np.cumsum(counts) - counts
     return np.repeat(mdp.pair_ptr[states] - before, counts) + np.arange(counts.sum())
 

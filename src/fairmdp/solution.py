@@ -181,5 +181,5 @@ class Solution:
     def __repr__(self) -> str:
         return (
             f"Solution({self.status.value}, gain={self.gain:.6g}, upper={self.upper:.6g}, "
-            f"worst_slack={self.worst_slack:.3g})"
+            f"worst_slack={round(self.worst_slack, 9) + 0.0:.3g})"
         )

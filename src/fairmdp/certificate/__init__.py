@@ -21,6 +21,6 @@ one closed class and one long-run law ``nu``), and for every distribution ``v`` 
 take the model to be the stored probabilities divided by their exact row sums, and likewise the policy.
 """
 
-from fairmdp.certificate.verify import FAIR_TOL, Verdict, proved_status, verify
+from fairmdp.certificate.checker import FAIR_TOL, Verdict, proved_status, verify
 
 __all__ = ["FAIR_TOL", "Verdict", "proved_status", "verify"]

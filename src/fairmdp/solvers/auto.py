@@ -33,7 +33,7 @@ def solve(problem: Problem, *, method: str = "auto", tol: float = 1e-6) -> Solut
     --------
     >>> from fairmdp import scenarios, solve
     >>> solve(scenarios.three_state(rho=[0.1, 0.1, 0.25]))
-    Solution(optimal, gain=0.443421, upper=0.443421, worst_slack=...)
+    Solution(optimal, gain=0.443421, upper=0.443421, worst_slack=0)
     """
     if not isinstance(problem, Problem):
         raise ProblemError(f"solve takes a Problem, got a {type(problem).__name__}")

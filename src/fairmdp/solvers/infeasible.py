@@ -14,7 +14,7 @@ import numpy as np
 from scipy.sparse import csr_array, vstack
 
 from fairmdp.certificate import rounded
-from fairmdp.certificate.verify import factor_limit, reach_limit
+from fairmdp.certificate.checker import factor_limit, reach_limit
 from fairmdp.problem import Problem
 from fairmdp.solution import Infeasibility, Solution
 from fairmdp.solvers.conclude import conclude, conclude_infeasible

@@ -1,0 +1,131 @@
+"""A solution in words and tables, for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fairmdp.certificate import FAIR_TOL
+from fairmdp.problem import Problem
+from fairmdp.solution import Infeasibility, Solution, Status
+
+_MAX_ROWS = 20
+
+
+def solution_text(name: str, problem: Problem, solution: Solution, free: Solution | None = None) -> str:
+    """Answer first, proof beside it, detail below. `free` is the solution without quotas."""
+    mdp = problem.mdp
+    lines = [
+        f"{name}: {mdp.n_states} states, {mdp.n_pairs} pairs, {problem.n_quotas} quotas; {solution.method}",
+        "",
+    ]
+    if solution.infeasibility is not None:
+        lines += infeasible_lines(problem, solution, solution.infeasibility)
+    else:
+        lines += _gain_lines(solution, free)
+        lines += ["", *_quota_table(problem, solution), "", *_policy_lines(problem, solution)]
+    lines += [f"  note    {note}" for note in solution.notes]
+    return "\n".join(lines)
+
+
+def infeasible_lines(problem: Problem, solution: Solution, why: Infeasibility) -> list[str]:
+    """Why the quotas cannot be met, and which would be."""
+    capped = [solution.prices[k] < 0 for k in why.conflict]
+    lines = []
+    if len(why.conflict) == 1:
+        (k,) = why.conflict
+        lines.append(f"infeasible: {_conflict_text(problem, k, why.reach[0], capped[0])}")
+    else:
+        lines.append(f"infeasible: these {len(why.conflict)} quotas cannot hold together")
+        lines += [
+            f"  {_conflict_text(problem, k, reach, cap)}"
+            for k, reach, cap in zip(why.conflict, why.reach, capped, strict=True)
+        ][:_MAX_ROWS]
+    if why.common_factor is not None and why.common_factor < 1:
+        lines.append(f"  all that is owed could be met if it were {why.common_factor:.4f} times as much")
+    moved = nearest_quotas(problem, why)
+    if moved:
+        more = f" and {len(moved) - _MAX_ROWS} more" if len(moved) > _MAX_ROWS else ""
+        lines.append(f"  nearest quotas that can be met: {', '.join(moved[:_MAX_ROWS])}{more}")
+    return lines
+
+
+def nearest_quotas(problem: Problem, why: Infeasibility) -> list[str]:
+    """Bounds to change, as the command line takes them."""
+    lower = np.flatnonzero(why.nearest_at_least != problem.at_least)
+    upper = np.flatnonzero(why.nearest_at_most != problem.at_most)
+    return [
+        *(f"{problem.names[k]}>={why.nearest_at_least[k]:.9g}" for k in lower),
+        *(f"{problem.names[k]}<={why.nearest_at_most[k]:.9g}" for k in upper),
+    ]
+
+
+def _conflict_text(problem: Problem, k: int, reach: float, capped: bool) -> str:
+    name = problem.names[k]
+    if capped:
+        return f"{name} may have {problem.at_most[k]:.4f}, and no policy spends less than {reach:.4f} there"
+    return f"{name} is owed {problem.at_least[k]:.4f}, and no policy spends more than {reach:.4f} there"
+
+
+def _gain_lines(solution: Solution, free: Solution | None) -> list[str]:
+    slack = (
+        f"worst slack {_signed(solution.worst_slack)}"
+        if np.isfinite(solution.worst_slack)
+        else "nothing owed"
+    )
+    claim = {Status.OPTIMAL: "optimal", Status.FEASIBLE: "fair", Status.UNDECIDED: "not proved fair"}
+    proof = f"no fair policy exceeds {solution.upper:.6f} (gap {solution.gap:.1e})"
+    lines = [f"  gain    {solution.gain:.6f}   {claim[solution.status]}: {proof}; {slack}"]
+    if free is not None and free.status is Status.OPTIMAL and solution.status is Status.OPTIMAL:
+        cost = max(free.gain - solution.gain, 0.0)
+        lines.append(f"  without quotas {free.gain:.6f}; fairness costs {cost:.6f}")
+    return lines
+
+
+def _quota_table(problem: Problem, solution: Solution) -> list[str]:
+    """Quotas by slack, the tightest first where there are many."""
+    rows = list(solution.quotas)
+    if not rows:
+        return ["  no quotas"]
+    if len(rows) > _MAX_ROWS:
+        rows = sorted(rows, key=lambda row: row.slack)[:_MAX_ROWS]
+    cells = [["quota", "share", "asked", "slack", "price"]]
+    for row in rows:
+        asked = [f">= {row.at_least:.4g}"] if row.at_least > 0 or row.at_most == 1 else []
+        asked += [f"<= {row.at_most:.4g}"] if row.at_most < 1 else []
+        binding = "   binding" if abs(row.slack) <= FAIR_TOL else "   NOT MET" if row.slack < 0 else ""
+        price = f"{row.price:.4f}" if abs(row.price) > 1e-9 else "-"
+        cells.append([row.name, f"{row.share:.4f}", ", ".join(asked), _signed(row.slack), price + binding])
+    lines = _columns(cells)
+    if len(solution.quotas) > _MAX_ROWS:
+        lines.append(f"  ... and {len(solution.quotas) - _MAX_ROWS} quotas with more slack")
+    return lines
+
+
+def _policy_lines(problem: Problem, solution: Solution) -> list[str]:
+    mdp, policy = problem.mdp, solution.policy
+    random = int((np.add.reduceat(policy > 1e-9, mdp.pair_ptr[:-1]) > 1).sum())
+    if mdp.n_states > _MAX_ROWS:
+        return [f"  policy  random in {random} of {mdp.n_states} states, deterministic in the others"]
+    cells = []
+    for s in range(mdp.n_states):
+        pairs = range(int(mdp.pair_ptr[s]), int(mdp.pair_ptr[s + 1]))
+        used = [i for i in pairs if policy[i] > 1e-9]
+        mix = [mdp.action_name(i) + (f" {100 * policy[i]:.1f}%" if len(used) > 1 else "") for i in used]
+        cells.append(["policy" if s == 0 else "", f"{mdp.state_name(s)}: {', '.join(mix)}"])
+    return _columns(cells)
+
+
+def _columns(cells: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        "  " + "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in cells
+    ]
+
+
+def _signed(value: float) -> str:
+    if not np.isfinite(value):
+        return "-"
+    return "0" if abs(value) <= FAIR_TOL else f"{value:+.4f}" if abs(value) >= 1e-4 else f"{value:+.1e}"

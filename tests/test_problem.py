@@ -1,0 +1,283 @@
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array, csr_matrix
+
+from fairmdp import MDP, Problem, ProblemError, Quota
+
+P = np.array([[0.5, 0.5], [0.0, 1.0], [1.0, 0.0]])
+R = [1.0, 2.0, 3.0]
+S_OF = [0, 0, 1]
+
+
+def mdp(**changes):
+    parts = {"P": P, "r": R, "s_of": S_OF, "states": ["day", "night"], "actions": ["rest", "work", "rest"]}
+    parts |= changes
+    return MDP(parts.pop("P"), parts.pop("r"), parts.pop("s_of"), **parts)
+
+
+def changed(array, index, value):
+    array = np.array(array, dtype=float)
+    array[index] = value
+    return array
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        (
+            {"P": changed(P, (0, 1), 0.4)},
+            r"P\[0\] is not a probability row: it sums to 0\.9, expected 1 \(within 1e-09\)",
+        ),
+        ({"P": changed(P, (0, 1), 0.4)}, r"row 0 is state day, action rest; 1 of 3 rows is off"),
+        ({"P": changed(P, (0, 1), 0.4)}, "explicit restart state"),
+        ({"P": changed(P, (1, 1), 1.5)}, r"sums to 1\.5.*\n.*action work.*\n.*divide the row"),
+        ({"P": changed(P, (1, 0), -0.1)}, r"P\[1, 0\] is -0\.1, expected a probability"),
+        (
+            {"P": changed(P, (1, 0), np.nan)},
+            r"P\[1, 0\] is nan.*\n.*to state day; 1 of 5 transitions is negative",
+        ),
+        (
+            {"r": [1.0, np.nan, 3.0]},
+            r"r\[1\] is nan.*\n.*state day, action work; 1 of 3 rewards is not finite",
+        ),
+        ({"r": [1.0, 2.0, np.inf]}, r"r\[2\] is inf"),
+        ({"r": [1.0, 2.0]}, r"r has shape \(2,\), expected \(3,\)"),
+        ({"r": ["a", "b", "c"]}, "r holds <U1, expected real numbers"),
+        ({"r": [1j, 2, 3]}, "r holds complex128, expected real numbers"),
+        ({"s_of": [0, 0, 0]}, "state 1 has no action; 1 of 2 states is without one"),
+        ({"s_of": [0, 0, 2]}, r"s_of\[2\] is 2, expected a state from 0 to 1"),
+        ({"s_of": [0, -1, 1]}, r"s_of\[1\] is -1"),
+        ({"s_of": [0, 1, 0]}, "s_of is not sorted: pair 2 belongs to state 0, after state 1"),
+        ({"s_of": [0.0, 0.0, 1.0]}, "s_of holds float64, expected integers"),
+        ({"s_of": [0, 1]}, r"s_of has shape \(2,\), expected \(3,\)"),
+        ({"P": P[0]}, r"P has shape \(2,\), expected \(SA, S\)"),
+        ({"P": [[1, 0], [1]]}, "P is ragged"),
+        ({"P": P.astype(object)}, "P holds object"),
+        ({"P": np.zeros((0, 2))}, "at least one state and one action"),
+        ({"states": ["day", "day"]}, "two states are called 'day'"),
+        ({"states": ["day"]}, "states has 1 names, expected 2"),
+        ({"states": "ab"}, "states is the single string 'ab'"),
+        ({"states": ["day", "a\nb"]}, "printable text"),
+        ({"states": ["day", 3]}, "has the name 3"),
+        ({"actions": ["rest", "rest", "rest"]}, "state day has two actions called 'rest'"),
+        ({"actions": ["rest"]}, r"actions has 1 names, expected 3 \(one per pair\) or 2"),
+        ({"initial": [0.5, 0.4]}, r"initial sums to 0\.9"),
+        ({"initial": [1.5, -0.5]}, "initial gives state night probability -0.5"),
+        ({"initial": [1.0]}, r"initial has shape \(1,\), expected \(2,\)"),
+    ],
+)
+def test_bad_models_are_named(changes, words):
+    with pytest.raises(ProblemError, match=words):
+        mdp(**changes)
+
+
+def test_stray_transitions_are_named():
+    stray = csr_array(P)
+    stray.indices[1] = 7
+    with pytest.raises(
+        ProblemError, match=r"moves to state 7, expected 0 to 1\n  this is state day, action rest; 1 of 4"
+    ):
+        mdp(P=stray)
+
+
+def quota(**changes):
+    return Quota(**({"name": "q", "states": ["night"], "at_least": 0.2} | changes))
+
+
+@pytest.mark.parametrize(
+    "quotas, words",
+    [
+        ([{"at_least": 1.5}], r"quota q has at_least 1\.5, expected a share between 0 and 1.*\n.*\n.*25 % as 0\.25"),
+        ([{"at_least": -0.1}], r"at_least -0\.1"),
+        ([{"at_least": float("nan")}], "at_least nan"),
+        ([{"at_most": 2.0}], "at_most 2"),
+        ([{"at_least": 0.5, "at_most": 0.4}], r"asks for at_least 0\.5 and at_most 0\.4"),
+        ([{"at_least": "0.5"}], "at_least is '0.5', expected a number"),
+        ([{"at_least": None}], "give at_least, at_most or both"),
+        ([{"states": []}], "quota q: there are no states in it"),
+        ([{"states": None}], "give either states or pairs"),
+        ([{"pairs": [0]}], "give either states or pairs"),
+        ([{"states": ["noon"]}], "quota q: there is no state called 'noon'; there are day, night"),
+        ([{"states": [5]}], "there is no state 5, expected 0 to 1"),
+        ([{"states": np.array([5])}], "there is no state 5, expected 0 to 1"),
+        ([{"states": [True]}], "True is not the number or name of a state"),
+        ([{"states": "night"}], "states is 'night', expected a list"),
+        ([{"states": 1}], "states is 1, expected a list"),
+        ([{"states": np.array([True])}], r"the mask has shape \(1,\), expected \(2,\)"),
+        ([{"states": None, "pairs": [("day", "nap")]}], "state day has no action called 'nap'; there are rest, work"),
+        ([{"states": None, "pairs": [9]}], "there is no pair 9, expected 0 to 2"),
+        ([{"name": ""}], "has the name ''"),
+        ([{}, {}], "two quotas are called 'q'"),
+        ([{}, {"name": "p", "at_least": 0.1}], "quotas q and p bound one set on one side twice"),
+        (
+            [{"at_least": 0.6}, {"name": "p", "states": ["day"], "at_least": 0.5}],
+            r"the quotas owe 1\.1 of the time, more than there is\n  2 disjoint quotas, the largest is q",
+        ),
+    ],
+)  # fmt: skip
+def test_bad_quotas_are_named(quotas, words):
+    with pytest.raises(ProblemError, match=words):
+        Problem(mdp(), [quota(**changes) for changes in quotas])
+
+
+def test_overlapping_quotas_may_sum_above_one():
+    both = Quota("all", states=["day", "night"], at_least=0.9)
+    assert Problem(mdp(), [quota(), both]).at_least.sum() > 1
+
+
+def test_same_set_on_two_sides_is_fine():
+    Problem(mdp(), [quota(), quota(name="cap", at_least=None, at_most=0.9)])
+
+
+def test_rho_is_one_quota_per_state():
+    problem = Problem(mdp(), rho=[0.25, 0.5])
+    assert problem.names == ("day", "night")
+    assert problem.at_least.tolist() == [0.25, 0.5] and problem.at_most.tolist() == [1, 1]
+    assert problem.members.toarray().tolist() == [[1, 1, 0], [0, 0, 1]]
+    with pytest.raises(ProblemError, match=r"rho has shape \(3,\), expected \(2,\)"):
+        Problem(mdp(), rho=[0.1, 0.1, 0.1])
+
+
+def test_quotas_by_name_number_mask_and_pair_agree():
+    model = mdp()
+    by = [
+        Quota("q", states=["day"], at_least=0.1),
+        Quota("q", states=[0], at_least=0.1),
+        Quota("q", states=np.array([True, False]), at_least=0.1),
+    ]
+    assert len({Problem(model, [q]).digest for q in by}) == 1
+    pairs = Problem(model, [Quota("q", pairs=[("day", "work"), ("night", 0)], at_least=0.1)])
+    assert pairs.members.toarray().tolist() == [[0, 1, 1]]
+
+
+def test_tensor_orders_are_named_not_guessed():
+    tensor = np.array([[[0.5, 0.5], [0.0, 1.0]], [[1.0, 0.0], [0.2, 0.8]]])  # (S, A, S)
+    rewards = np.array([[1.0, 2.0], [3.0, -np.inf]])
+    model = MDP.from_tensor(tensor, rewards, states=["day", "night"], actions=["rest", "work"])
+    assert model.s_of.tolist() == [0, 0, 1] and model.actions == ("rest", "work", "rest")
+    assert np.array_equal(model.P.toarray(), P)
+    other = MDP.from_action_tensor(tensor.transpose(1, 0, 2), rewards)
+    assert np.array_equal(other.P.toarray(), P) and other.pair_name(2) == "1/a0"
+    three = np.full((3, 2, 3), 1 / 3)
+    with pytest.raises(ProblemError, match=r"got \(2, 3, 3\).*\n.*use from_action_tensor"):
+        MDP.from_tensor(three.transpose(1, 0, 2), np.zeros((3, 2)))
+    with pytest.raises(ProblemError, match=r"got \(3, 2, 3\)\n.*use from_tensor"):
+        MDP.from_action_tensor(three, np.zeros((3, 2)))
+
+
+@pytest.mark.parametrize("kind", [csr_array, csr_matrix, np.asarray, lambda a: a.astype(np.float32).tolist()])
+def test_any_matrix_will_do_and_is_copied(kind):
+    given_P = kind(P)
+    model = MDP(given_P, np.array([1, 2, 3], dtype=np.int8), np.array(S_OF, dtype=np.int32))
+    assert np.array_equal(model.P.toarray(), P) and model.r.dtype == np.float64
+    if hasattr(given_P, "data") and not isinstance(given_P, np.ndarray):
+        given_P.data[:] = 0
+        assert np.array_equal(model.P.toarray(), P)
+
+
+def test_models_and_problems_are_read_only():
+    problem = Problem(mdp(), [quota()])
+    for array in (
+        problem.mdp.r,
+        problem.mdp.P.data,
+        problem.mdp.s_of,
+        problem.at_least,
+        problem.members.data,
+    ):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+    with pytest.raises(AttributeError):
+        problem.mdp.r = np.zeros(3)
+    with pytest.raises(AttributeError):
+        problem.at_least = np.zeros(1)
+
+
+def test_repeated_transitions_are_added_and_zeros_dropped():
+    repeated = csr_array(
+        (np.array([0.25, 0.25, 0.5, 0.0, 1.0, 1.0]), np.array([0, 0, 1, 0, 1, 0]), np.array([0, 3, 5, 6]))
+    )
+    model = mdp(P=repeated)
+    assert np.array_equal(model.P.toarray(), P) and model.P.nnz == 4
+
+
+def test_rows_are_rescaled_only_beyond_rounding():
+    model = mdp(P=changed(P, (0, 0), 0.5 + 5e-10))
+    assert abs(model.P.toarray()[0].sum() - 1) < 1e-15
+    again = MDP(model.P, model.r, model.s_of, states=model.states, actions=model.actions)
+    assert np.array_equal(again.P.data, model.P.data)
+    thirds = MDP([[1 / 3] * 3] * 3, [0, 0, 0], [0, 1, 2])
+    assert (thirds.P.data == 1 / 3).all()
+
+
+def test_digest_tells_problems_apart():
+    base = Problem(mdp(), [quota()])
+    others = [
+        Problem(mdp(r=[1.0, 2.0, 3.5]), [quota()]),
+        Problem(mdp(P=changed(changed(P, (0, 0), 0.4), (0, 1), 0.6)), [quota()]),
+        Problem(mdp(states=["day", "nite"]), [quota(states=[1])]),
+        Problem(mdp(), [quota(at_least=0.3)]),
+        Problem(mdp(), [quota(at_least=None, at_most=0.2)]),
+        Problem(mdp(), [quota(states=["day"])]),
+        Problem(mdp(), [quota(states=None, pairs=[2])]),
+        Problem(mdp(initial=[1.0, 0.0]), [quota()]),
+        Problem(mdp(actions=None), [quota()]),
+    ]
+    assert len({p.digest for p in [base, *others]}) == 1 + len(others)
+    assert Problem(mdp(), [quota()]).digest == base.digest
+    assert base.with_bounds(at_least=[0.2]).digest == base.digest
+
+
+def test_with_quotas_replaces_by_name():
+    problem = Problem(mdp(), [quota()]).with_quotas(
+        [quota(at_least=0.3), Quota("d", states=[0], at_most=0.9)]
+    )
+    assert problem.names == ("q", "d") and problem.at_least.tolist() == [0.3, 0.0]
+    assert problem.without_quotas().n_quotas == 0
+
+
+def test_fair_action_is_the_last_action_of_every_state():
+    problem = Problem(mdp(), [quota(), quota(name="p", states=None, pairs=[1])])
+    more = problem.with_fair_action()
+    assert more.mdp.actions == ("rest", "work", "a*", "rest", "a*")
+    assert more.mdp.r.tolist() == [1, 2, -1, 3, -1]  # one span below the smallest
+    assert more.mdp.P.toarray()[[2, 4]].tolist() == [[0.5, 0.5]] * 2
+    assert more.members.toarray().tolist() == [
+        [0, 0, 0, 1, 1],
+        [0, 1, 0, 0, 0],
+    ]  # states count it, pairs do not
+    skewed = problem.mdp.with_fair_action(psi=[0.0, 1.0], reward=0.5)
+    assert skewed.P.toarray()[2].tolist() == [0, 1] and skewed.r[2] == 0.5
+    with pytest.raises(ProblemError, match="psi sums to 0.5"):
+        problem.mdp.with_fair_action(psi=[0.5, 0.0])
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_damaged_models_raise_or_are_models(data):
+    """Whatever is done to the arrays, the answer is a model whose rows are distributions, or a ProblemError."""
+    number = st.one_of(st.floats(allow_nan=True, allow_infinity=True), st.sampled_from([0.0, 1.0, 0.5, -0.0]))
+    shape = data.draw(st.tuples(st.integers(0, 4), st.integers(0, 3)))
+    rows = data.draw(
+        st.lists(st.lists(number, min_size=shape[1], max_size=shape[1]), min_size=shape[0], max_size=shape[0])
+    )
+    rewards = data.draw(st.lists(number, max_size=4))
+    s_of = data.draw(st.lists(st.integers(-1, 3), max_size=4))
+    names = data.draw(st.one_of(st.none(), st.lists(st.text(max_size=3), max_size=4)))
+    try:
+        model = MDP(np.array(rows).reshape(shape), rewards, s_of, states=names)
+    except ProblemError:
+        return
+    assert np.abs(model.P.toarray().sum(axis=1) - 1).max() < 1e-12
+    assert np.isfinite(model.r).all() and (np.diff(model.s_of) >= 0).all()
+
+
+def test_messages_of_unknown_names_list_what_exists():
+    with pytest.raises(ProblemError, match=re.escape("there is no quota called 'x'; there are q")):
+        Problem(mdp(), [quota()]).quota_index("x")
+    many = MDP(np.eye(12), np.zeros(12), np.arange(12), states=[f"z{i}" for i in range(12)])
+    with pytest.raises(ProblemError, match="z7 and 4 more"):
+        many.state_index("y")

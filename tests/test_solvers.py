@@ -1,0 +1,176 @@
+"""The exact solver on random problems, and what it says when there is no fair policy."""
+
+import numpy as np
+import pytest
+from checks import assert_optimal
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from models import random_problem
+
+from fairmdp import MDP, Problem, ProblemError, Quota, Status, scenarios, solve, solve_lp, verify
+from fairmdp.solvers.policy import policy_of
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_five_hundred_random_problems_are_optimal(block):
+    for seed in range(50 * block, 50 * block + 50):
+        problem = random_problem(seed)
+        solution = solve_lp(problem)
+        assert_optimal(problem, solution)
+        verdict = verify(problem, solution)
+        assert verdict.ok and verdict.status is Status.OPTIMAL, (seed, verdict.messages)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_garnets_are_optimal(seed):
+    problem = scenarios.garnet(n_states=30, n_actions=4, seed=seed)
+    assert_optimal(problem, solve(problem))
+
+
+@pytest.mark.parametrize("algorithm", ["ipm", "pdlp"])
+def test_other_algorithms_find_the_same_gain(algorithm):
+    problem = scenarios.three_state()
+    solution = solve_lp(problem, algorithm=algorithm, tol=1e-4)
+    assert solution.status in (Status.OPTIMAL, Status.FEASIBLE, Status.UNDECIDED)
+    assert solution.gain == pytest.approx(337 / 760, abs=1e-3)
+    assert solution.upper >= 337 / 760 - 1e-12
+
+
+def impossible(seed):
+    """Quotas of a random problem pushed beyond what any policy can give."""
+    rng = np.random.default_rng(seed)
+    mdp = random_problem(seed, n_max=15).mdp
+    nu_max = [_largest_share(mdp, s) for s in range(mdp.n_states)]
+    quotas = [Quota(f"q{s}", states=[s], at_least=min(1.0, 0.8 * m)) for s, m in enumerate(nu_max)]
+    rng.shuffle(quotas)
+    return Problem(mdp, quotas[: 1 + int(rng.integers(2, 5))])
+
+
+def _largest_share(mdp, s):
+    indicator = (mdp.s_of == s).astype(float)
+    return solve_lp(Problem(MDP(mdp.P, indicator, mdp.s_of))).gain
+
+
+def test_conflicts_are_minimal_and_proved():
+    found = 0
+    for seed in range(60):
+        try:
+            problem = impossible(seed)
+        except ProblemError:  # disjoint quotas above 1 are refused before anybody solves
+            continue
+        solution = solve(problem)
+        if solution.status is not Status.INFEASIBLE:
+            continue
+        found += 1
+        assert verify(problem, solution).ok
+        why = solution.infeasibility
+        quotas = problem.quotas
+        together = Problem(problem.mdp, [quotas[k] for k in why.conflict])
+        assert solve(together).status is Status.INFEASIBLE
+        for left_out in why.conflict:
+            rest = Problem(problem.mdp, [quotas[k] for k in why.conflict if k != left_out])
+            assert solve(rest).status is Status.OPTIMAL
+        assert solve(problem.with_bounds(why.nearest_at_least, why.nearest_at_most)).status is Status.OPTIMAL
+        shrunk = problem.with_bounds(problem.at_least * (why.common_factor - 1e-7))
+        assert solve(shrunk).status is Status.OPTIMAL
+        beyond = problem.with_bounds(np.minimum(problem.at_least * (why.common_factor + 1e-5), 1))
+        assert solve(beyond).status is Status.INFEASIBLE
+    assert found >= 10
+
+
+def test_caps_can_be_infeasible_too():
+    problem = scenarios.three_state(rho=[0, 0, 0]).with_quotas([Quota("cap", states=["s0"], at_most=0.05)])
+    solution = solve(problem)
+    assert solution.status is Status.INFEASIBLE
+    why = solution.infeasibility
+    assert why.reach == pytest.approx([1 / 11], abs=1e-9)  # no policy spends less there
+    assert solution.prices[why.conflict[0]] < 0
+    assert why.nearest_at_most[why.conflict[0]] == pytest.approx(1 / 11, abs=2e-9)
+    assert why.common_factor is None
+    assert verify(problem, solution, exact=True).ok
+
+
+def test_a_cap_and_a_quota_conflict():
+    problem = Problem(
+        scenarios.three_state().mdp,
+        [Quota("much", states=["s0", "s1"], at_least=0.9), Quota("cap", states=["s0"], at_most=0.3)],
+    )
+    solution = solve(problem)
+    assert solution.status is Status.INFEASIBLE and solution.infeasibility.conflict == (0, 1)
+    assert np.sign(solution.prices).tolist() == [1, -1]
+    assert verify(problem, solution, exact=True).ok
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 10**6), st.sampled_from([1e-12, 1e-3, 1.0, 1e6, 1e12]), st.sampled_from([0.0, 1.0, -1e3])
+)
+def test_rewards_of_any_size_and_offset(seed, scale, offset):
+    base = random_problem(seed, n_max=8, caps=False)
+    mdp = MDP(base.mdp.P, (base.mdp.r / np.abs(base.mdp.r).max() + offset) * scale, base.mdp.s_of)
+    problem = Problem(mdp, base.quotas)
+    assert_optimal(problem, solve(problem), tol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        Problem(MDP([[1.0]], [5.0], [0])),
+        Problem(MDP([[1.0], [1.0]], [5.0, 7.0], [0, 0]), [Quota("slow", pairs=[0], at_least=0.25)]),
+        Problem(MDP([[0, 1], [1, 0]], [3.0, 1.0], [0, 1]), rho=[0.5, 0.5]),
+        Problem(MDP([[0, 1], [1, 0]], [0.0, 0.0], [0, 1]), rho=[0.5, 0.0]),
+        Problem(MDP([[0, 1, 0], [0, 0, 1], [1, 0, 0]], [1.0, 2.0, 3.0], [0, 1, 2]), rho=[1 / 3, 1 / 3, 1 / 3]),
+        Problem(MDP([[0.5, 0.5], [0, 1], [1, 0]], [1.0, 2.0, 3.0], [0, 0, 1]), [Quota("all", states=[0, 1], at_least=1.0)]),
+        Problem(MDP([[0.5, 0.5], [0, 1], [1, 0]], [1.0, 2.0, 3.0], [0, 0, 1]), [Quota("none", states=[1], at_most=0.5)]),
+    ],
+    ids=["one pair", "bandit", "cycle", "no reward", "three-cycle", "everything owed", "cap"],
+)  # fmt: skip
+def test_small_extremes(problem):
+    assert_optimal(problem, solve(problem))
+
+
+def test_an_almost_reducible_model_is_never_called_fair_wrongly():
+    eps = 1e-13
+    mdp = MDP([[1 - eps, eps], [0.5, 0.5], [eps, 1 - eps], [0.5, 0.5]], [1.0, 0.0, 0.9, 0.0], [0, 0, 1, 1])
+    problem = Problem(mdp, rho=[0.4, 0.4])
+    solution = solve(problem)
+    if solution.status in (Status.OPTIMAL, Status.FEASIBLE):
+        assert verify(problem, solution, exact=True).ok
+    assert solution.upper >= 0.95
+
+
+def test_idle_states_take_shortest_paths_back():
+    """A corridor of unvisited states must walk towards the visited one, whatever pays locally."""
+    n = 50
+    rows, rewards, s_of = [], [], []
+    for s in range(n):
+        for target, reward in ((max(s - 1, 0), 0.0), (min(s + 1, n - 1), 0.9 if s else 0.0)):
+            row = np.zeros(n)
+            row[target] = 1
+            rows.append(row)
+            rewards.append(1.0 if s == 0 and target == 0 else reward)
+            s_of.append(s)
+    mdp = MDP(rows, rewards, s_of)
+    occupancy = np.zeros(2 * n)
+    occupancy[0] = 1.0
+    policy = policy_of(mdp, occupancy)
+    assert policy.reshape(n, 2)[:, 0].tolist() == [1.0] * n
+
+
+def test_solutions_are_the_same_every_time():
+    problem = random_problem(7)
+    first, second = solve(problem), solve(problem)
+    assert np.array_equal(first.policy, second.policy) and np.array_equal(first.bias, second.bias)
+
+
+@pytest.mark.parametrize("tol", [0, -1, 1, float("nan")])
+def test_tol_is_checked(tol):
+    with pytest.raises(ProblemError, match="expected a relative gap between 0 and 1"):
+        solve(scenarios.three_state(), tol=tol)
+
+
+def test_unknown_methods_are_named():
+    with pytest.raises(ProblemError, match="there is no method 'magic'; there are auto, lp"):
+        solve(scenarios.three_state(), method="magic")
+    with pytest.raises(ProblemError, match="solve takes a Problem, got a MDP"):
+        solve(scenarios.three_state().mdp)
