@@ -1,0 +1,65 @@
+"""Problems as files: TOML, written by people, and npz, for large models.
+
+The ending of the file's name picks the format. What is wrong with the form of a file is a `FormatError`,
+what is wrong with the model in it a `ProblemError`; both begin with the path.
+"""
+
+from __future__ import annotations
+
+import os
+from os import PathLike
+from types import ModuleType
+
+from fairmdp.errors import FormatError, ProblemError
+from fairmdp.io import npz_problem, toml_problem
+from fairmdp.problem import Problem
+
+_FORMATS: dict[str, ModuleType] = {".toml": toml_problem, ".npz": npz_problem}
+
+__all__ = ["load", "save"]
+
+
+def load(path: str | PathLike[str]) -> Problem:
+    """Read a problem from a ``.toml`` or ``.npz`` file.
+
+    Raises
+    ------
+    FormatError
+        The file cannot be read, or not as what its ending says; the message names the place in it.
+    ProblemError
+        The file is well formed, but the model or a quota in it does not make sense.
+    """
+    path = os.fsdecode(path)
+    try:
+        problem: Problem = _format_of(path).read(path)
+    except ProblemError as error:
+        raise ProblemError(f"{path}: {error}") from None
+    return problem
+
+
+def save(problem: Problem, path: str | PathLike[str]) -> None:
+    """Write a problem as a ``.toml`` or ``.npz`` file, atomically.
+
+    npz keeps everything, so that `load` gives a problem with the same digest. TOML keeps every number
+    exactly, but calls everything by name: a model without names comes back with the names that messages
+    give it, ``0``, ``1``, ... for states and ``a0``, ``a1``, ... for the actions of each.
+
+    Raises
+    ------
+    FormatError
+        The ending is unknown, the problem is too large for TOML, or the file cannot be written. A file
+        that was there before is then untouched.
+    """
+    if not isinstance(problem, Problem):
+        raise ProblemError(f"problem is a {type(problem).__name__}, expected a fairmdp.Problem")
+    path = os.fsdecode(path)
+    _format_of(path).write(problem, path)
+
+
+def _format_of(path: str) -> ModuleType:
+    ending = os.path.splitext(path)[1]
+    if ending.lower() not in _FORMATS:
+        raise FormatError(
+            f"{path}: the ending {ending!r} is not a format of problems, expected {' or '.join(_FORMATS)}"
+        )
+    return _FORMATS[ending.lower()]

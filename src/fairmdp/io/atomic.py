@@ -1,0 +1,116 @@
+"""Whole files: read within a limit, and written so that a reader sees the old file or the new, never half."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from os import PathLike
+from typing import BinaryIO
+
+from fairmdp.errors import FormatError
+
+
+@contextmanager
+def reading(path: str | PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a regular file for reading; a `FormatError` names the path and the reason why it cannot be."""
+    path = os.fsdecode(path)
+    try:
+        # Not through open() alone: a pipe would block, a device never end.
+        _refuse_special(path, os.stat(path))
+        file = open(path, "rb")
+    except (OSError, ValueError) as error:
+        raise _failure(path, "read", error) from None
+    with file:
+        try:
+            yield file
+        except OSError as error:
+            raise _failure(path, "read", error) from None
+
+
+def read_bytes(path: str | PathLike[str], limit: int) -> bytes:
+    """Content of a file of at most `limit` bytes."""
+    with reading(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > limit:
+            raise FormatError(f"{os.fsdecode(path)}: the file has {size:,} bytes, the limit is {limit:,}")
+        return file.read(limit)
+
+
+@contextmanager
+def replacing(path: str | PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a file for writing that takes the place of `path` when the block ends without an error.
+
+    Until then `path` is untouched; after an error nothing is left behind. A link is followed. A file that
+    is replaced keeps its permissions, a new one gets those that the umask allows.
+    """
+    given = os.fsdecode(path)
+    try:
+        target = os.path.realpath(given)
+        mode = _mode_of(given, target)
+        folder = os.path.dirname(target)
+        # The name is short, so that it fits wherever the target's does.
+        temporary = os.path.join(folder, f".fairmdp-{os.urandom(8).hex()}.tmp")
+        file = open(temporary, "xb")
+    except (OSError, ValueError) as error:
+        raise _failure(given, "written", error) from None
+    try:
+        with file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if mode is not None:
+            os.chmod(temporary, mode)
+        os.replace(temporary, target)
+    except BaseException as error:
+        with suppress(OSError):
+            os.unlink(temporary)
+        if isinstance(error, OSError):
+            raise _failure(given, "written", error) from None
+        raise
+    _sync_folder(folder)
+
+
+def write_bytes(path: str | PathLike[str], data: bytes) -> None:
+    """Write a file at once, atomically."""
+    with replacing(path) as file:
+        file.write(data)
+
+
+def _mode_of(given: str, target: str) -> int | None:
+    """Permissions of the file that will be replaced, if there is one."""
+    try:
+        found = os.stat(target)
+    except FileNotFoundError:
+        return None
+    _refuse_special(given, found)
+    return stat.S_IMODE(found.st_mode)
+
+
+def _refuse_special(path: str, found: os.stat_result) -> None:
+    if stat.S_ISDIR(found.st_mode):
+        raise FormatError(f"{path}: this is a folder, expected a file")
+    if not stat.S_ISREG(found.st_mode):
+        raise FormatError(f"{path}: this is a device or a pipe, expected a file")
+
+
+def _failure(path: str, what: str, error: OSError | ValueError) -> FormatError:
+    """Error that says why a path cannot be read or written; one that says so already stays as it is."""
+    if isinstance(error, FormatError):
+        return error
+    if isinstance(error, ValueError):
+        return FormatError(f"{path!r}: this is not a path: {error}")
+    return FormatError(f"{path}: cannot be {what}: {error.strerror or error}")
+
+
+def _sync_folder(folder: str) -> None:
+    """Make the new name durable; the file itself is complete by now, so failing to do so is no error."""
+    if os.name != "posix":
+        return
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,285 @@
+"""Problems as TOML, the format that people write by hand.
+
+::
+
+    fairmdp = 1                          # version of the format
+    states = ["s0", "s1"]                # optional: their order; else that of the tables below
+    initial = { s0 = 1.0 }               # optional
+
+    [model.s0.go]                        # one table per state and action
+    reward = 1.0
+    to = { s1 = 0.9, s0 = 0.1 }
+    [model.s1.stay]
+    reward = 0.0
+    to = { s0 = 1.0 }
+
+    [[quotas]]
+    name = "rest"
+    states = ["s1"]                      # or pairs = [["s1", "stay"]]
+    at_least = 0.25                      # and/or at_most
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from fairmdp.errors import FormatError
+from fairmdp.io.atomic import read_bytes, write_bytes
+from fairmdp.mdp import MDP
+from fairmdp.problem import Problem, Quota
+from fairmdp.validation import there_are
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
+
+VERSION = 1
+
+MAX_BYTES = 2**25
+"""Largest file that is read; the parser takes about a second for each 2 MB."""
+
+MAX_TRANSITIONS = 20_000
+"""Largest model that is written; a larger one is not for people to read."""
+
+_EXPECTED = {
+    "float_type": "a number",
+    "string_type": "text",
+    "list_type": "a list",
+    "dict_type": "a table",
+    "model_type": "a table",
+    "too_short": "[state, action]",
+    "too_long": "[state, action]",
+}
+
+
+def read(path: str) -> Problem:
+    """Read a problem; the message of an error begins with the path and the field."""
+    try:
+        return _problem(_checked(_parsed(read_bytes(path, MAX_BYTES))))
+    except _MisfitError as misfit:
+        raise FormatError(f"{path}: {misfit}") from None
+
+
+def write(problem: Problem, path: str) -> None:
+    """Write a problem, in the layout above."""
+    transitions = problem.mdp.P.nnz
+    if transitions > MAX_TRANSITIONS:
+        raise FormatError(
+            f"{path}: the model has {transitions:,} transitions, TOML is written up to {MAX_TRANSITIONS:,}\n"
+            "  save it as .npz"
+        )
+    write_bytes(path, "".join(_pieces(problem)).encode())
+
+
+class _MisfitError(Exception):
+    """What is wrong with the form of the file, before the path is put to it."""
+
+    def __init__(self, place: Sequence[str | int], what: str) -> None:
+        text = f"{_place_text(place)}: {what}" if place else what
+        # Names from the file may hold what would steer a terminal.
+        super().__init__("".join(c if c.isprintable() or c == "\n" else f"\\u{ord(c):04X}" for c in text))
+
+
+def _parsed(data: bytes) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise _MisfitError((), f"line {line} is not UTF-8 text") from None
+    except RecursionError:
+        raise _MisfitError((), "it is nested too deeply") from None
+    except ValueError as error:  # also TOMLDecodeError, whose text has line and column
+        raise _MisfitError((), f"not valid TOML: {error}") from None
+
+
+def _checked(raw: dict[str, Any]) -> Any:
+    """Content as a validated `File` of `_schema`."""
+    from pydantic import ValidationError
+
+    version = raw.get("fairmdp")
+    if version is None:
+        raise _MisfitError(
+            ("fairmdp",), f"this field is missing; a problem file begins with fairmdp = {VERSION}"
+        )
+    if type(version) is not int or version != VERSION:
+        raise _MisfitError(("fairmdp",), f"this is format {_shown(version)}, expected {VERSION}")
+    try:
+        return _schema().model_validate(raw)
+    except ValidationError as error:
+        raise _first_misfit(error) from None
+
+
+@cache
+def _schema() -> type[BaseModel]:
+    from pydantic import BaseModel, ConfigDict, Field
+
+    class Strict(BaseModel):
+        model_config = ConfigDict(strict=True, extra="forbid")
+
+    class Pair(Strict):
+        reward: float
+        to: dict[str, float]
+
+    class QuotaTable(Strict):
+        name: str
+        states: list[str] | None = None
+        pairs: list[Annotated[list[str], Field(min_length=2, max_length=2)]] | None = None
+        at_least: float | None = None
+        at_most: float | None = None
+
+    class File(Strict):
+        fairmdp: int
+        states: list[str] | None = None
+        initial: dict[str, float] | None = None
+        model: dict[str, dict[str, Pair]]
+        quotas: list[QuotaTable] | None = None
+
+    return File
+
+
+def _first_misfit(error: ValidationError) -> _MisfitError:
+    first, *others = error.errors(include_url=False)
+    kind = first["type"]
+    if kind == "missing":
+        what = "this field is missing"
+    elif kind == "extra_forbidden":
+        what = "there is no such field"
+    else:
+        what = f"expected {_EXPECTED[kind]}, got {_shown(first['input'])}"
+    if others:
+        what += f"\n  {len(others)} more of the fields {'is' if len(others) == 1 else 'are'} wrong"
+    return _MisfitError(first["loc"], what)
+
+
+def _problem(file: Any) -> Problem:
+    order = _state_order(file)
+    numbers = {name: s for s, name in enumerate(order)}
+    pairs = [(state, action) for state in order for action in file.model[state]]
+    tables = [file.model[state][action] for state, action in pairs]
+    columns = [
+        _number_of(target, numbers, ("model", *pair, "to", target))
+        for pair, table in zip(pairs, tables, strict=True)
+        for target in table.to
+    ]
+    data = np.array([p for table in tables for p in table.to.values()], dtype=np.float64)
+    indptr = np.cumsum([0, *(len(table.to) for table in tables)])
+    mdp = MDP(
+        csr_array((data, np.array(columns, dtype=np.int64), indptr), shape=(len(pairs), len(order))),
+        [table.reward for table in tables],
+        [numbers[state] for state, _ in pairs],
+        states=order,
+        actions=[action for _, action in pairs],
+        initial=_initial(file.initial, numbers),
+    )
+    return Problem(mdp, [_quota(k, table, numbers, file.model) for k, table in enumerate(file.quotas or ())])
+
+
+def _state_order(file: Any) -> list[str]:
+    """States in the order asked for, each with a table that has an action."""
+    if not file.model:
+        raise _MisfitError(("model",), "there are no states in it")
+    for name, actions in file.model.items():
+        if not actions:
+            raise _MisfitError(("model", name), "this state has no action")
+    if file.states is None:
+        return list(file.model)
+    listed: set[str] = set()
+    for k, name in enumerate(file.states):
+        if name not in file.model:
+            raise _MisfitError(("states", k), f"there is no table [{_place_text(('model', name))}.<action>]")
+        if name in listed:
+            raise _MisfitError(("states", k), f"{_shown(name)} is listed twice")
+        listed.add(name)
+    for name in file.model:
+        if name not in listed:
+            raise _MisfitError(("model", name), "this state is not listed in states")
+    return list(file.states)
+
+
+def _initial(weights: Mapping[str, float] | None, numbers: Mapping[str, int]) -> list[float] | None:
+    if weights is None:
+        return None
+    initial = [0.0] * len(numbers)
+    for name, p in weights.items():
+        initial[_number_of(name, numbers, ("initial", name))] = p
+    return initial
+
+
+def _quota(k: int, table: Any, numbers: Mapping[str, int], model: Mapping[str, Mapping[str, Any]]) -> Quota:
+    for j, name in enumerate(table.states or ()):
+        _number_of(name, numbers, ("quotas", k, "states", j))
+    for j, (state, action) in enumerate(table.pairs or ()):
+        place = ("quotas", k, "pairs", j)
+        _number_of(state, numbers, place)
+        if action not in model[state]:
+            known = there_are(list(model[state]))
+            raise _MisfitError(place, f"state {_shown(state)} has no action called {_shown(action)}{known}")
+    return Quota(table.name, table.states, table.pairs, table.at_least, table.at_most)
+
+
+def _number_of(name: str, numbers: Mapping[str, int], place: Sequence[str | int]) -> int:
+    if name not in numbers:
+        raise _MisfitError(place, f"there is no state called {_shown(name)}{there_are(list(numbers))}")
+    return numbers[name]
+
+
+def _pieces(problem: Problem) -> Iterator[str]:
+    """Text of the file: the head, one table per pair, one per quota."""
+    mdp = problem.mdp
+    states = [mdp.state_name(s) for s in range(mdp.n_states)]
+    yield f"fairmdp = {VERSION}\nstates = {_inline(states)}\n"
+    if mdp.initial is not None:
+        initial = {states[s]: float(mdp.initial[s]) for s in np.flatnonzero(mdp.initial)}
+        yield f"initial = {_inline(initial)}\n"
+    for i in range(mdp.n_pairs):
+        row = slice(mdp.P.indptr[i], mdp.P.indptr[i + 1])
+        to = {states[s]: p for s, p in zip(mdp.P.indices[row], mdp.P.data[row].tolist(), strict=True)}
+        yield f"\n[model.{_key(states[mdp.s_of[i]])}.{_key(mdp.action_name(i))}]\n"
+        yield f"reward = {_inline(float(mdp.r[i]))}\nto = {_inline(to)}\n"
+    for quota in problem.quotas:
+        yield f"\n[[quotas]]\nname = {_inline(quota.name)}\n"
+        if quota.states is not None:
+            yield f"states = {_inline([states[int(s)] for s in quota.states])}\n"
+        if quota.pairs is not None:
+            pairs = [[states[mdp.s_of[i]], mdp.action_name(i)] for i in np.asarray(quota.pairs).tolist()]
+            yield f"pairs = {_inline(pairs)}\n"
+        for side in ("at_least", "at_most"):
+            if getattr(quota, side) is not None:
+                yield f"{side} = {_inline(getattr(quota, side))}\n"
+
+
+def _inline(value: Any) -> str:
+    """A value on one line; tomli_w alone would give each table and each item lines of its own."""
+    import tomli_w
+
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{_key(key)} = {_inline(item)}' for key, item in value.items())} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_inline, value))}]"
+    return tomli_w.dumps({"x": value})[len("x = ") : -1]
+
+
+def _key(name: str) -> str:
+    """A name as a key, in quotes where it needs them."""
+    import tomli_w
+
+    return tomli_w.dumps({name: 0})[: -len(" = 0\n")]
+
+
+def _place_text(place: Sequence[str | int]) -> str:
+    """``model.s0."night shift".to``, ``quotas[0].states[2]``."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{_key(part)}" for part in place)[1:]
+
+
+def _shown(value: Any) -> str:
+    """A value as the file has it, shortened."""
+    if isinstance(value, dict | list):
+        return "a table" if isinstance(value, dict) else "a list"
+    text = _inline(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
