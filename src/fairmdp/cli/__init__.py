@@ -1,0 +1,54 @@
+"""The command line: one file per command, each calling the functions that a script would call.
+
+Exit codes: 0 solved, 1 bad problem or file, 2 bad command line, 3 infeasible (with its proof),
+4 stopped before the target.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from fairmdp import __version__
+from fairmdp.cli.new import new
+from fairmdp.cli.scenarios import scenarios
+from fairmdp.cli.solve import solve
+from fairmdp.cli.verify import verify
+from fairmdp.errors import FairMDPError
+
+STOPPED = 4
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="fairmdp")
+def cli() -> None:
+    """Policies that earn the most while giving everyone their due share of time, with proofs."""
+
+
+for command in (solve, verify, scenarios, new):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Entry point: turns errors into messages and exit codes."""
+    try:
+        code = cli.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except FairMDPError as error:
+        _fail(str(error), 1)
+    except (KeyboardInterrupt, click.Abort):
+        _fail("stopped", STOPPED)
+    except MemoryError:
+        _fail("out of memory: this problem is too large for this machine", 1)
+    except BrokenPipeError:  # the reader of our output went away
+        sys.stderr.close()
+        sys.exit(1)
+    sys.exit(code)
+
+
+def _fail(message: str, code: int) -> None:
+    click.echo(f"{click.style('error:', fg='red')} {message}", err=True)
+    sys.exit(code)

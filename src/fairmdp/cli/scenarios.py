@@ -1,0 +1,33 @@
+"""``fairmdp scenarios``: the ready-made problems."""
+
+from __future__ import annotations
+
+import inspect
+import json
+
+import click
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print the list as JSON.")
+def scenarios(as_json: bool) -> None:
+    """List the ready-made problems and their parameters."""
+    from fairmdp.scenarios import SCENARIOS
+
+    rows = []
+    for name, function in SCENARIOS.items():
+        story = (inspect.getdoc(function) or "").split("\n", 1)[0].removeprefix("Return ")
+        parameters = inspect.signature(function).parameters.values()
+        rows.append((name, story, {p.name: p.default for p in parameters}))
+    if as_json:
+        click.echo(json.dumps([{"name": n, "story": s, "parameters": p} for n, s, p in rows]))
+        return
+    for name, story, defaults in rows:
+        click.echo(f"{name}\n  {story}")
+        click.echo("  " + "  ".join(f"{key}={_text(value)}" for key, value in defaults.items()) + "\n")
+    click.echo("solve one:   fairmdp solve garnet -p n_states=50 -p seed=3")
+    click.echo("edit one:    fairmdp new three-state -o mine.toml")
+
+
+def _text(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

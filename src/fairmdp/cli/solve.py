@@ -1,0 +1,69 @@
+"""``fairmdp solve``: policy, shares, prices, certificate."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import click
+
+from fairmdp.cli.source import problem_options, read_problem
+
+
+@click.command()
+@problem_options
+@click.option("--method", default="auto", show_default=True, help="Solver: auto or lp.")
+@click.option("--tol", default=1e-6, show_default=True, help="Certified relative gap that counts as optimal.")
+@click.option("--json", "as_json", is_flag=True, help="Print the solution as JSON.")
+@click.option("--out", "-o", type=click.Path(dir_okay=False), help="Keep the solution in this file (JSON).")
+def solve(
+    source: str,
+    params: tuple[str, ...],
+    rho: str | None,
+    quotas: tuple[str, ...],
+    method: str,
+    tol: float,
+    as_json: bool,
+    out: str | None,
+) -> None:
+    r"""Find the policy of largest gain that meets every quota of SOURCE.
+
+    SOURCE is a .toml or .npz file, or the name of a ready-made problem (see `fairmdp scenarios`).
+
+    \b
+    fairmdp solve three-state --rho 0.1,0.1,0.25
+    fairmdp solve clinic.toml --quota 'ward_b>=0.25' -o clinic.solution.json
+    """
+    from fairmdp import report
+    from fairmdp.io.json_solution import solution_to_dict
+    from fairmdp.solution import Status
+    from fairmdp.solvers.auto import solve as solve_problem
+
+    if out is not None and not Path(out).absolute().parent.is_dir():
+        raise click.UsageError(f"--out {out}: there is no such folder")
+    problem = read_problem(source, params, rho, quotas)
+    solution = solve_problem(problem, method=method, tol=tol)
+    if as_json:
+        click.echo(json.dumps(solution_to_dict(solution), allow_nan=False))
+    else:
+        free = None
+        if problem.n_quotas and solution.has_policy:
+            free = solve_problem(problem.without_quotas(), method=method, tol=tol)
+        click.echo(report.solution_text(source, problem, solution, free))
+    if out is not None:
+        solution.save(out)
+        if not as_json:
+            again = _repeat(source, params, rho, quotas)
+            click.echo(f"  saved   {out}   (recheck: fairmdp verify {again} {shlex.quote(out)})")
+    codes = {Status.OPTIMAL: 0, Status.INFEASIBLE: 3, Status.FEASIBLE: 4, Status.UNDECIDED: 4}
+    sys.exit(codes[solution.status])
+
+
+def _repeat(source: str, params: tuple[str, ...], rho: str | None, quotas: tuple[str, ...]) -> str:
+    """The words that name this problem again."""
+    words = [source, *(f"--param={p}" for p in params)]
+    words += [f"--rho={rho}"] if rho is not None else []
+    words += [f"--quota={q}" for q in quotas]
+    return shlex.join(words)

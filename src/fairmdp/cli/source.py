@@ -1,0 +1,128 @@
+"""Problems on the command line: a file or a ready-made problem, and quotas that change it."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from fairmdp.problem import Problem, Quota
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_QUOTA = re.compile(r"(?P<name>.+?)\s*(?P<side>>=|<=)\s*(?P<share>[^<>=\s]+)")
+
+
+def problem_options(command: F) -> F:
+    """Add the argument and the options that say which problem is meant."""
+    for option in (
+        click.option(
+            "--quota", "quotas", multiple=True, metavar="NAME>=SHARE",
+            help="Bound a quota, a state or a state/action, e.g. 'ward_b>=0.25' or 'idle<=10%'. Repeatable.",
+        ),
+        click.option("--rho", metavar="SHARES", help="One least share per state, e.g. 0.1,0.1,0.25."),
+        click.option(
+            "--param", "-p", "params", multiple=True, metavar="KEY=VALUE",
+            help="Parameter of a ready-made problem, e.g. n_states=50. Repeatable.",
+        ),
+        click.argument("source"),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def read_problem(source: str, params: tuple[str, ...], rho: str | None, quotas: tuple[str, ...]) -> Problem:
+    """Return the problem that a command line names."""
+    from fairmdp import io
+    from fairmdp.problem import Quota
+    from fairmdp.scenarios import SCENARIOS
+
+    if source in SCENARIOS:
+        problem = build(source, params)
+    elif params:
+        raise click.UsageError(f"--param is for ready-made problems, and {source!r} is none of them")
+    elif Path(source).suffix or Path(source).exists():
+        problem = io.load(source)
+    else:
+        raise click.UsageError(
+            f"there is no file and no ready-made problem called {source!r}; "
+            f"ready-made ones are {', '.join(SCENARIOS)}"
+        )
+    if rho is not None:
+        shares = [_number(text, "--rho") for text in rho.split(",")]
+        if len(shares) != problem.mdp.n_states:
+            raise click.UsageError(
+                f"--rho has {len(shares)} shares, the model has {problem.mdp.n_states} states"
+            )
+        names = map(problem.mdp.state_name, range(problem.mdp.n_states))
+        owed = zip(names, shares, strict=True)
+        problem = problem.with_quotas(
+            Quota(name, states=[s], at_least=share) for s, (name, share) in enumerate(owed)
+        )
+    for text in quotas:
+        problem = problem.with_quotas([parse_quota(problem, text)])
+    return problem
+
+
+def build(name: str, params: tuple[str, ...]) -> Problem:
+    """Return a ready-made problem, with parameters given as text."""
+    from fairmdp.scenarios import SCENARIOS
+
+    function = SCENARIOS[name]
+    known = inspect.signature(function).parameters
+    values: dict[str, Any] = {}
+    for text in params:
+        key, equals, value = text.partition("=")
+        if not equals or key not in known:
+            raise click.UsageError(f"--param {text!r}: {name} takes {', '.join(known)}, as key=value")
+        values[key] = _parse_like(known[key].default, value, f"--param {key}")
+    return function(**values)
+
+
+def parse_quota(problem: Problem, text: str) -> Quota:
+    """``name>=0.25`` as a quota: on a quota of that name, else on a state, else on a state/action."""
+    from fairmdp.problem import Quota
+
+    match = _QUOTA.fullmatch(text.strip())
+    if match is None:
+        raise click.UsageError(
+            f"--quota {text!r}: expected NAME>=SHARE or NAME<=SHARE, such as 'ward_b>=0.25'"
+        )
+    name, share = match["name"], _number(match["share"], f"--quota {text!r}")
+    side = "at_least" if match["side"] == ">=" else "at_most"
+    bounds: dict[str, Any] = {side: share}
+    if name in problem.names:
+        old = problem.quotas[problem.quota_index(name)]
+        bounds = {"at_least": old.at_least, "at_most": old.at_most, **bounds}
+        return Quota(name, old.states, old.pairs, **bounds)
+    mdp = problem.mdp
+    state, slash, action = name.rpartition("/")
+    if slash and not (mdp.states and name in mdp.states):
+        return Quota(name, pairs=[mdp.pair_index(state, action)], **bounds)
+    return Quota(name, states=[name], **bounds)
+
+
+def _number(text: str, where: str) -> float:
+    """A share as a decimal or a percentage."""
+    scale = 100 if text.endswith("%") else 1
+    try:
+        return float(text.rstrip("%")) / scale
+    except ValueError:
+        raise click.UsageError(f"{where}: {text!r} is not a number") from None
+
+
+def _parse_like(default: Any, text: str, where: str) -> Any:
+    """Text as a value of the kind that a parameter's default has."""
+    if isinstance(default, tuple):
+        return [_number(part, where) for part in text.split(",")]
+    if isinstance(default, int):
+        try:
+            return int(text)
+        except ValueError:
+            raise click.UsageError(f"{where}: {text!r} is not a whole number") from None
+    return _number(text, where)

@@ -1,0 +1,189 @@
+"""The command line as a user meets it: screens, exit codes, and never a traceback."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import fairmdp.cli
+from fairmdp import Solution, load, scenarios, verify
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path, capsys):
+    """Call the entry point in an empty folder; returns exit code, output and errors."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["fairmdp", *words])
+        with pytest.raises(SystemExit) as end:
+            fairmdp.cli.main()
+        out, err = capsys.readouterr()
+        return end.value.code or 0, out, err
+
+    return call
+
+
+def test_solve_shows_gain_proof_shares_prices_and_policy(run, tmp_path):
+    code, out, err = run("solve", "three-state", "--rho", "0.1,0.1,0.25")
+    assert code == 0 and err == ""
+    assert "gain    0.443421   optimal: no fair policy exceeds 0.443421" in out
+    assert "worst slack 0" in out
+    assert "without quotas 0.526316; fairness costs 0.082895" in out
+    assert "s2      0.2500   >= 0.25   0         0.5211   binding" in out
+    assert "s1: a0 59.4%, a1 40.6%" in out
+    assert list(tmp_path.iterdir()) == []  # nothing is left behind unasked
+
+
+def test_infeasible_says_why_and_exits_with_3(run):
+    code, out, _ = run("solve", "three-state", "--rho", "0.1,0.1,0.5")
+    assert code == 3
+    assert "infeasible: s2 is owed 0.5000, and no policy spends more than 0.4737 there" in out
+    assert "0.9474 times as much" in out and "s2>=0.47368421" in out
+    assert run("solve", "three-state", "--rho", "0.1,0.1,0.5", "--quota", "s2>=0.47368421")[0] == 0
+
+
+def test_a_conflict_of_two_quotas_lists_both(run):
+    code, out, _ = run("solve", "three-state", "--rho", "0,0,0", "--quota", "s2>=0.46", "--quota", "s1>=0.46")
+    assert code == 3
+    assert "these 2 quotas cannot hold together" in out
+    assert "s1 is owed 0.4600" in out and "s2 is owed 0.4600" in out
+
+
+def test_json_is_the_whole_solution(run):
+    code, out, _ = run("solve", "three-state", "--rho", "0.1,0.1,0.25", "--json")
+    answer = json.loads(out)
+    assert code == 0 and answer["status"] == "optimal"
+    assert answer["gain"] == pytest.approx(337 / 760) and answer["worst_slack"] == pytest.approx(0, abs=1e-12)
+    assert answer["quotas"][2]["price"] == pytest.approx(99 / 190)
+    code, out, _ = run("solve", "three-state", "--rho", "0.1,0.1,0.5", "--json")
+    assert code == 3 and json.loads(out)["gain"] is None
+
+
+def test_saved_solutions_are_rechecked(run):
+    words = ("three-state", "--rho", "0.1,0.1,0.3", "--quota", "s0<=0.6")
+    code, out, _ = run("solve", *words, "-o", "a.json")
+    assert code == 0 and "fairmdp verify three-state --rho=0.1,0.1,0.3" in out
+    recheck = out.split("recheck: fairmdp ")[1].split(")")[0].replace("'", "").split()
+    assert run(*recheck)[0] == 0
+    code, out, _ = run("verify", *words, "a.json", "--exact")
+    assert code == 0 and "confirmed in rational arithmetic" in out and "worst proven slack" in out
+    code, out, _ = run("verify", *words, "a.json", "--json")
+    assert json.loads(out)["ok"] is True
+    code, out, _ = run("verify", "three-state", "a.json")
+    assert code == 1 and "a solution of another problem" in out
+    edited = json.loads(Path("a.json").read_text())
+    edited["gain"] += 0.01
+    Path("b.json").write_text(json.dumps(edited))
+    code, out, _ = run("verify", *words, "b.json")
+    assert code == 1 and "NOT CONFIRMED" in out and "is not the policy's" in out
+
+
+def test_infeasible_solutions_are_rechecked(run):
+    run("solve", "three-state", "--rho", "0.1,0.1,0.5", "-o", "a.json")
+    code, out, _ = run("verify", "three-state", "--rho", "0.1,0.1,0.5", "a.json")
+    assert code == 0 and "infeasible: no policy meets the quotas" in out
+
+
+@pytest.mark.parametrize("ending", ["toml", "npz"])
+def test_new_writes_a_file_that_solves(run, ending):
+    code, out, _ = run("new", "garnet", "-p", "n_states=20", "-p", "seed=4", "-o", f"g.{ending}")
+    assert code == 0 and "next: fairmdp solve" in out
+    problem = load(f"g.{ending}")
+    assert np.array_equal(problem.at_least, scenarios.garnet(20, seed=4).at_least)
+    assert run("solve", f"g.{ending}", "-o", "s.json")[0] == 0
+    assert verify(problem, Solution.load("s.json")).ok
+
+
+def test_scenarios_are_listed_with_their_parameters(run):
+    code, out, _ = run("scenarios")
+    assert code == 0 and "three-state" in out and "n_states=100" in out
+    code, out, _ = run("scenarios", "--json")
+    assert {row["name"] for row in json.loads(out)} == {"three-state", "alpha-chain", "garnet"}
+
+
+def test_quotas_on_states_pairs_and_percentages(run):
+    _, out, _ = run("solve", "three-state", "--quota", "s1/a0>=20%", "--quota", "s2<=0.26", "--json")
+    rows = {row["name"]: row for row in json.loads(out)["quotas"]}
+    assert rows["s1/a0"]["at_least"] == 0.2 and rows["s1/a0"]["share"] >= 0.2 - 1e-9
+    assert rows["s2"]["at_least"] == 0.25 and rows["s2"]["at_most"] == 0.26
+
+
+@pytest.mark.parametrize(
+    "words, code, message",
+    [
+        (["solve"], 2, "Missing argument 'SOURCE'"),
+        (["solve", "nope"], 2, "no file and no ready-made problem called 'nope'; ready-made ones are three-state"),
+        (["solve", "nope.toml"], 1, "nope.toml: cannot be read"),
+        (["solve", "x.yaml"], 1, "expected .toml or .npz"),
+        (["solve", "three-state", "--rho", "0.1,x,0.2"], 2, "--rho: 'x' is not a number"),
+        (["solve", "three-state", "--rho", "0.1,0.2"], 2, "--rho has 2 shares, the model has 3 states"),
+        (["solve", "three-state", "--rho", "0.5,0.5,0.5"], 1, "the quotas owe 1.5 of the time"),
+        (["solve", "three-state", "--rho", "nan,0,0"], 1, "at_least nan"),
+        (["solve", "three-state", "--quota", "s9>=0.1"], 1, "there is no state called 's9'; there are s0, s1, s2"),
+        (["solve", "three-state", "--quota", "s0/zz>=0.1"], 1, "state s0 has no action called 'zz'; there are a0, a1"),
+        (["solve", "three-state", "--quota", "s0=0.1"], 2, "expected NAME>=SHARE or NAME<=SHARE"),
+        (["solve", "three-state", "--quota", "s0>=big"], 2, "'big' is not a number"),
+        (["solve", "three-state", "--method", "magic"], 1, "there is no method 'magic'"),
+        (["solve", "three-state", "--tol", "-1"], 1, "tol is -1.0"),
+        (["solve", "three-state", "-o", "no/where.json"], 2, "there is no such folder"),
+        (["solve", "garnet", "-p", "states=3"], 2, "garnet takes n_states"),
+        (["solve", "garnet", "-p", "n_states=many"], 2, "'many' is not a whole number"),
+        (["solve", "garnet", "-p", "n_states=1"], 1, "n_states is 1, expected a whole number of at least 2"),
+        (["solve", "alpha-chain", "-p", "alpha=2"], 1, "alpha is 2.0, expected a probability"),
+        (["new", "nope"], 2, "there is no ready-made problem 'nope'"),
+        (["new", "three-state", "-o", "x.txt"], 1, "expected .toml or .npz"),
+        (["verify", "three-state", "nope.json"], 1, "nope.json: cannot be read"),
+        (["frobnicate"], 2, "No such command 'frobnicate'"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_named(run, tmp_path, words, code, message):
+    got, _, err = run(*words)
+    assert got == code and message in err and "Traceback" not in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_running_out_of_memory_and_interrupts_are_messages(run, monkeypatch):
+    for error, code, words in ((MemoryError(), 1, "out of memory"), (KeyboardInterrupt(), 4, "stopped")):
+
+        def fail(*_, error=error, **__):
+            raise error
+
+        monkeypatch.setattr("fairmdp.solvers.auto.solve", fail)
+        got, _, err = run("solve", "three-state")
+        assert got == code and words in err
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from(["solve", "verify", "new", "scenarios", "three-state", "--rho", "--quota", "--json", "-o", "-p"]),
+            st.sampled_from(["0.1,0.1,0.2", "s0>=0.2", "s2<=1e-3", "out.toml", "rho=1,2", "--tol", "1e-3", "--exact"]),
+            st.text(max_size=8),
+        ),
+        max_size=6,
+    )
+)  # fmt: skip
+def test_any_words_give_an_exit_code(run, words):
+    code, _, err = run(*words)
+    assert code in (0, 1, 2, 3, 4) and "Traceback" not in err
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["solve", "three-state", "--json"]])
+def test_installed_command_runs_without_heavy_imports(words):
+    """Start-up: neither numba nor matplotlib nor rich is touched by a small solve."""
+    script = (
+        "import sys; sys.argv = ['fairmdp', *sys.argv[1:]]; import fairmdp.cli\n"
+        "try: fairmdp.cli.main()\n"
+        "except SystemExit as end: code = end.code\n"
+        "heavy = {'numba', 'matplotlib', 'rich', 'pydantic'} & set(sys.modules)\n"
+        "sys.exit(f'imported {heavy}' if heavy else code)"
+    )
+    done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
