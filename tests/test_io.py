@@ -437,7 +437,8 @@ def test_npz_form(tmp_path, arrays):
     assert said(P_indptr=np.array([0, big, -big, 5, 8])) == "P_indptr does not rise from 0 to 8"
     assert said(**entry(arrays, "quota_indptr", 1, 99)) == "quota_indptr does not rise from 0 to 6"
     assert said(**entry(arrays, "quota_indices", 0, -1)).endswith("counts pair -1, which does not exist")
-    assert said(**entry(arrays, "quota_indices", 0, 1)).endswith("not distinct")
+    assert said(**entry(arrays, "quota_indices", 0, 1)).endswith("counts only some actions of one")
+    assert said(**entry(arrays, "quota_indices", 0, 3)).endswith("not sorted, or not distinct")
     assert said(s_of=np.array([0, 1, 1, big])) == f"s_of names state {big}, but there are only 4 pairs"
     assert said(state_names=np.array([255], "u1")) == "state_names is not UTF-8 text"
     assert said(action_names=arrays["state_names"]) == "action_names has 3 names, expected 4: one per pair"

@@ -49,7 +49,7 @@ class Chain:
     >>> chain = Chain(csr_array([[0.9, 0.1], [0.3, 0.7]]))
     >>> chain.shares
     array([0.75, 0.25])
-    >>> chain.gain([1.0, 0.0]), chain.mixing_time
+    >>> round(chain.gain([1.0, 0.0]), 12), chain.mixing_time
     (0.75, 3)
     """
 

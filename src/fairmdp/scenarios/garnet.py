@@ -32,7 +32,7 @@ def garnet(
     Examples
     --------
     >>> garnet(n_states=30, n_actions=4, seed=1)
-    Problem(30 states, 120 pairs, 702 transitions, 5 quotas)
+    Problem(30 states, 120 pairs, 667 transitions, 5 quotas)
     """
     for what, value, least in (
         ("n_states", n_states, 2), ("n_actions", n_actions, 1), ("branching", branching, 1),
