@@ -85,32 +85,6 @@ def cpu_ns(run: Callable[[], object], count: int) -> float:
     return (time.process_time_ns() - begin) / count
 
 
-class Batch:
-    """Minibatch mode on the alias table, B = L."""
-
-    def __init__(self, model, mdp, rho, x):
-        L, S = x.size, rho.size
-        self.model, self.s_of, self.r, self.rho = model, mdp[4], mdp[3], rho
-        self.x, self.logx, self.lam = x.copy(), np.log(x), np.zeros(S)
-        self.x_sum, self.lam_sum, self.work, self.Y, self.mult = (np.zeros(k) for k in (L, S, S, S, S))
-        self.pairs, self.x_pairs, self.s_next, self.s_next2 = np.zeros((4, L), dtype=np.int64)
-        self.key, self.clock = mirror.stream(0), np.zeros(1, dtype=np.int64)
-
-    def __call__(self, rounds):
-        table = (self.model.row, self.model.alias, self.model.alias_i)
-        for _ in range(rounds):
-            mirror.propose(self.x, self.key, self.clock, self.pairs, self.x_pairs)
-            mirror.simulate(*table, self.pairs, self.key, self.clock, self.s_next)
-            mirror.simulate(*table, self.x_pairs, self.key, self.clock, self.s_next2)
-            mirror.tilt(
-                self.logx, self.lam, self.s_of, self.pairs, self.r[self.pairs], self.s_next,
-                self.x_pairs, self.s_next2, 0.01, 0.01, 100.0, self.work,
-            )  # fmt: skip
-            mirror.exponentiate(self.logx, self.s_of, self.x, self.Y)
-            mirror.fill_blocks(self.Y, self.rho, self.mult)
-            mirror.scale(self.logx, self.x, self.s_of, self.mult, self.lam, self.x_sum, self.lam_sum)
-
-
 def measure(pairs, kind, repeat, seed=0):
     """One row of the table."""
     rng = np.random.default_rng(seed)
@@ -121,7 +95,7 @@ def measure(pairs, kind, repeat, seed=0):
     lam = np.zeros(n)
     state = lazy.start_lazy(model, x, lam, mirror.stream(seed))
     dense = mirror.start_dense(model, x, lam, mirror.stream(seed))
-    batch = Batch(model, mdp, rho, x)
+    batch = mirror.start_batch(x, n, n, pairs, mirror.stream(seed))
     steps = max(1_000_000, 2 * pairs)  # at least two epochs: the rebuilds are part of the price
     dense_steps = max(3, min(1_000_000, 20_000_000 // pairs))
     rounds = max(1, 300_000 // pairs)
@@ -130,7 +104,10 @@ def measure(pairs, kind, repeat, seed=0):
         "bare": (lambda: bare_run(state.key, state.pair, state.alias, steps), steps),
         "lazy": (lambda: lazy.lazy_run(state, steps, eta_x, eta_lam, lam_max, NO_DRAWS), steps),
         "dense": (lambda: mirror.dense_run(model, dense, dense_steps, eta_x, eta_lam, lam_max), dense_steps),
-        "batch": (lambda: batch(rounds), rounds * pairs),
+        "batch": (
+            lambda: mirror.batch_run(model, s_of, s_of, batch, rounds, eta_x, eta_lam, lam_max),
+            rounds * pairs,
+        ),
     }
     best = dict.fromkeys(tasks, np.inf)
     for _ in range(repeat):
@@ -149,7 +126,8 @@ def compile_all():
     state = lazy.start_lazy(model, x, np.zeros(4), mirror.stream(0))
     lazy.lazy_run(state, 10, 0.01, 0.01, 1.0, NO_DRAWS)
     mirror.dense_run(model, mirror.start_dense(model, x, np.zeros(4), mirror.stream(0)), 10, 0.01, 0.01, 1.0)
-    Batch(model, measure_small, rho, x)(1)
+    batch = mirror.start_batch(x, 4, 4, 24, mirror.stream(0))
+    mirror.batch_run(model, measure_small[4], measure_small[4], batch, 1, 0.01, 0.01, 1.0)
     bare_run(state.key, state.pair, state.alias, 10)
     return time.perf_counter() - begin
 

@@ -10,13 +10,15 @@ if TYPE_CHECKING:
     from fairmdp import scenarios
     from fairmdp.certificate import Verdict, verify
     from fairmdp.chain import Chain, mixing_time
-    from fairmdp.errors import FairMDPError, FormatError, ProblemError, SolverError
+    from fairmdp.errors import FairMDPError, FormatError, ProblemError, SimulatorError, SolverError
     from fairmdp.io import load, save
     from fairmdp.mdp import MDP
     from fairmdp.problem import Problem, Quota
+    from fairmdp.simulator import Simulator
     from fairmdp.solution import Solution, Status
     from fairmdp.solvers.auto import solve
     from fairmdp.solvers.lp import solve_lp
+    from fairmdp.solvers.mirror import learn_mirror, solve_mirror
 
 __version__ = "0.1.0"
 
@@ -28,16 +30,20 @@ _HOME = {
     "Problem": "fairmdp.problem",
     "ProblemError": "fairmdp.errors",
     "Quota": "fairmdp.problem",
+    "Simulator": "fairmdp.simulator",
+    "SimulatorError": "fairmdp.errors",
     "Solution": "fairmdp.solution",
     "SolverError": "fairmdp.errors",
     "Status": "fairmdp.solution",
     "Verdict": "fairmdp.certificate",
+    "learn_mirror": "fairmdp.solvers.mirror",
     "load": "fairmdp.io",
     "mixing_time": "fairmdp.chain",
     "save": "fairmdp.io",
     "scenarios": "fairmdp.scenarios",
     "solve": "fairmdp.solvers.auto",
     "solve_lp": "fairmdp.solvers.lp",
+    "solve_mirror": "fairmdp.solvers.mirror",
     "verify": "fairmdp.certificate",
 }
 
@@ -49,16 +55,20 @@ __all__ = [
     "Problem",
     "ProblemError",
     "Quota",
+    "Simulator",
+    "SimulatorError",
     "Solution",
     "SolverError",
     "Status",
     "Verdict",
+    "learn_mirror",
     "load",
     "mixing_time",
     "save",
     "scenarios",
     "solve",
     "solve_lp",
+    "solve_mirror",
     "verify",
 ]
 

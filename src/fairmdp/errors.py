@@ -15,3 +15,9 @@ class FormatError(FairMDPError, ValueError):
 
 class SolverError(FairMDPError, RuntimeError):
     """A numerical library failed in a way that proves nothing about the problem."""
+
+
+class SimulatorError(FairMDPError, RuntimeError):
+    """A simulator's answer cannot be used; `partial` holds what had been learned before, if anything."""
+
+    partial: object | None = None

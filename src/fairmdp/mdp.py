@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,6 +29,9 @@ from fairmdp.validation import (
     refuse,
     there_are,
 )
+
+if TYPE_CHECKING:
+    from fairmdp.simulator import ModelSimulator
 
 ROW_SUM_TOL = 1e-9
 """How far the probabilities of a pair may be from summing to 1 before they are refused."""
@@ -242,6 +245,12 @@ class MDP:
             actions=[labels[i] for i in order],
             initial=self.initial,
         )
+
+    def simulator(self) -> ModelSimulator:
+        """Return this model as a simulator, for what learns from samples."""
+        from fairmdp.simulator import ModelSimulator
+
+        return ModelSimulator(self)
 
     @property
     def appended_order(self) -> Ints:

@@ -29,7 +29,7 @@ run, and a checkpoint is the arrays and the counter ``clock``.
 What is here: `project_*` (projections of a weight vector), `run_protocol` (given uniforms, both
 published variants), `replay` (given draws, log domain: the reference), `dense_run*` (own draws), and
 the minibatch parts `propose`, `simulate`, `tilt`, `exponentiate`, `scale`, which let any simulator
-answer the queries.
+answer the queries (`batch_run` puts them together for a known model).
 """
 
 from typing import Any, NamedTuple
@@ -82,6 +82,29 @@ class Dense(NamedTuple):
     lam_sum: F8  # (S,)
     key: U8  # (2,) stream
     clock: I8  # (1,) draws consumed
+
+
+class Batch(NamedTuple):
+    """State of a minibatch run and its work space; ``x = exp(logx)``, so nothing underflows."""
+
+    x: F8  # (L,)
+    logx: F8  # (L,)
+    lam: F8  # (S,)
+    x_sum: F8  # (L,)
+    lam_sum: F8  # (S,)
+    key: U8  # (2,)
+    clock: I8  # (1,)
+    uniform_pairs: I8  # (B,) what follows is scratch
+    x_pairs: I8  # (B,)
+    s_next: I8  # (B,)
+    s_next2: I8  # (B,)
+    reward: F8  # (B,)
+    work: F8  # (S,)
+    Y: F8  # (U,)
+    mult: F8  # (U,)
+
+
+BATCH_STATE = ("x", "logx", "lam", "x_sum", "lam_sum", "key", "clock")  # a checkpoint
 
 
 def stream(seed: np.random.SeedSequence | int) -> U8:
@@ -150,6 +173,28 @@ def start_dense(model: Model, x: F8, lam: F8, key: U8) -> Dense:
         lam_sum=np.zeros(lam.size),
         key=np.array(key, dtype=np.uint64),
         clock=np.zeros(1, dtype=np.int64),
+    )
+
+
+def start_batch(x: F8, n_states: int, n_units: int, batch: int, key: U8) -> Batch:
+    """Minibatch state at the positive vector x (inside the quota set) and lam = 0."""
+    L = x.size
+    return Batch(
+        x=np.array(x, dtype=np.float64),
+        logx=np.log(x),
+        lam=np.zeros(n_states),
+        x_sum=np.zeros(L),
+        lam_sum=np.zeros(n_states),
+        key=np.array(key, dtype=np.uint64),
+        clock=np.zeros(1, dtype=np.int64),
+        uniform_pairs=np.zeros(batch, dtype=np.int64),
+        x_pairs=np.zeros(batch, dtype=np.int64),
+        s_next=np.zeros(batch, dtype=np.int64),
+        s_next2=np.zeros(batch, dtype=np.int64),
+        reward=np.zeros(batch),
+        work=np.zeros(n_states),
+        Y=np.zeros(n_units),
+        mult=np.zeros(n_units),
     )
 
 
@@ -878,3 +923,26 @@ def scale(logx: F8, x: F8, unit_of: I8, mult: F8, lam: F8, x_sum: F8, lam_sum: F
         logx[i] += mult[unit_of[i]]
     for s in range(lam.size):
         lam_sum[s] += lam[s]
+
+
+@njit(**OPTIONS)
+def batch_run(
+    model: Model, s_of: I8, unit_of: I8, b: Batch, steps: int, eta_x: float, eta_lam: float, lam_max: float
+) -> None:
+    """``steps`` minibatch steps on a known model under unit quotas, in place; pairs by position.
+
+    ``s_of`` and ``unit_of`` are the model's, in the integers of the other kernels.
+    """
+    for _ in range(steps):
+        propose(b.x, b.key, b.clock, b.uniform_pairs, b.x_pairs)
+        simulate(model.row, model.alias, model.alias_i, b.uniform_pairs, b.key, b.clock, b.s_next)
+        simulate(model.row, model.alias, model.alias_i, b.x_pairs, b.key, b.clock, b.s_next2)
+        for k in range(b.reward.size):
+            b.reward[k] = model.r[b.uniform_pairs[k]]
+        tilt(
+            b.logx, b.lam, s_of, b.uniform_pairs, b.reward, b.s_next, b.x_pairs, b.s_next2,
+            eta_x, eta_lam, lam_max, b.work,
+        )  # fmt: skip
+        exponentiate(b.logx, unit_of, b.x, b.Y)
+        fill_blocks(b.Y, model.rho, b.mult)
+        scale(b.logx, b.x, unit_of, b.mult, b.lam, b.x_sum, b.lam_sum)

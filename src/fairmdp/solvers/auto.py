@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from fairmdp.errors import ProblemError
 from fairmdp.problem import Problem
 from fairmdp.solution import Solution
 from fairmdp.solvers.lp import solve_lp
 
-METHODS: dict[str, Callable[..., Solution]] = {"lp": solve_lp}
+METHODS = ("lp", "mirror")
 
 
 def solve(problem: Problem, *, method: str = "auto", tol: float = 1e-6) -> Solution:
@@ -20,7 +18,7 @@ def solve(problem: Problem, *, method: str = "auto", tol: float = 1e-6) -> Solut
     problem
         Model and quotas.
     method
-        ``"auto"``, or the name of a solver: ``"lp"``.
+        ``"auto"``, or the name of a solver: ``"lp"``, or ``"mirror"`` (Algorithm 1, with its defaults).
     tol
         Certified gap, relative to the span of the rewards, up to which the answer is called optimal.
 
@@ -37,8 +35,10 @@ def solve(problem: Problem, *, method: str = "auto", tol: float = 1e-6) -> Solut
     """
     if not isinstance(problem, Problem):
         raise ProblemError(f"solve takes a Problem, got a {type(problem).__name__}")
-    if method == "auto":
+    if method in ("auto", "lp"):
         return solve_lp(problem, tol=tol)
-    if method not in METHODS:
-        raise ProblemError(f"there is no method {method!r}; there are auto, {', '.join(METHODS)}")
-    return METHODS[method](problem, tol=tol)
+    if method == "mirror":
+        from fairmdp.solvers.mirror import solve_mirror
+
+        return solve_mirror(problem, tol=tol)
+    raise ProblemError(f"there is no method {method!r}; there are auto, {', '.join(METHODS)}")
