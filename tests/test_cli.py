@@ -1,6 +1,7 @@
 """The command line as a user meets it: screens, exit codes, and never a traceback."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -114,6 +115,28 @@ def test_quotas_on_states_pairs_and_percentages(run):
     assert rows["s2"]["at_least"] == 0.25 and rows["s2"]["at_most"] == 0.26
 
 
+def test_mirror_prints_rows_and_ends_with_the_certified_policy(run, tmp_path):
+    words = ("solve", "three-state", "--method", "mirror", "--steps", "64000", "--seed", "2")
+    code, out, _ = run(*words)
+    rows = [line.split() for line in out.splitlines() if re.match(r" +[\d,]+ ", line)]
+    assert code == 4 and len(rows) == 7 and rows[-1][0] == "128,600"
+    assert out.splitlines()[0].split() == ["samples", "gain", "upper", "gap", "slack", "seconds"]
+    assert float(rows[-1][2]) >= 0.4434 and "mirror: Algorithm 1, dense kernel" in out
+    again = run(*words)[1]
+    assert [row.split()[:5] for row in again.splitlines()[1:8]] == [row[:5] for row in rows]
+    assert run(*words, "--checkpoint", "run.npz")[0] == 4 and (tmp_path / "run.npz").exists()
+    code, out, err = run(*words[:-1], "3", "--checkpoint", "run.npz")
+    assert code == 1 and "belongs to a run with another model, seed or options" in err
+
+
+def test_mirror_takes_a_budget_of_time_and_gives_json(run):
+    code, out, _ = run("solve", "three-state", "--method", "mirror", "--time", "0.5", "--json")
+    answer = json.loads(out)
+    assert (
+        code == 4 and answer["counters"]["steps"] > 10_000 and answer["status"] in ("feasible", "undecided")
+    )
+
+
 @pytest.mark.parametrize(
     "words, code, message",
     [
@@ -130,6 +153,10 @@ def test_quotas_on_states_pairs_and_percentages(run):
         (["solve", "three-state", "--quota", "s0=0.1"], 2, "expected NAME>=SHARE or NAME<=SHARE"),
         (["solve", "three-state", "--quota", "s0>=big"], 2, "'big' is not a number"),
         (["solve", "three-state", "--method", "magic"], 1, "there is no method 'magic'"),
+        (["solve", "three-state", "--steps", "100"], 2, "--steps, --time and --checkpoint go with --method mirror"),
+        (["solve", "three-state", "--method", "mirror", "--steps", "0"], 2, "0 is not in the range x>=1"),
+        (["solve", "three-state", "--method", "mirror", "--time", "0"], 2, "0.0 is not in the range x>0"),
+        (["solve", "three-state", "--method", "mirror", "--quota", "s0<=0.5"], 1, "mirror descent takes at_least only"),
         (["solve", "three-state", "--tol", "-1"], 1, "tol is -1.0"),
         (["solve", "three-state", "-o", "no/where.json"], 2, "there is no such folder"),
         (["solve", "garnet", "-p", "states=3"], 2, "garnet takes n_states"),

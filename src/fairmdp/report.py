@@ -77,7 +77,7 @@ def _gain_lines(solution: Solution, free: Solution | None) -> list[str]:
     claim = {Status.OPTIMAL: "optimal", Status.FEASIBLE: "fair", Status.UNDECIDED: "not proved fair"}
     proof = f"no fair policy exceeds {solution.upper:.6f} (gap {solution.gap:.1e})"
     lines = [f"  gain    {solution.gain:.6f}   {claim[solution.status]}: {proof}; {slack}"]
-    if free is not None and free.status is Status.OPTIMAL and solution.status is Status.OPTIMAL:
+    if free is not None and free.status is Status.OPTIMAL:
         cost = max(free.gain - solution.gain, 0.0)
         lines.append(f"  without quotas {free.gain:.6f}; fairness costs {cost:.6f}")
     return lines

@@ -14,8 +14,12 @@ from fairmdp.cli.source import problem_options, read_problem
 
 @click.command()
 @problem_options
-@click.option("--method", default="auto", show_default=True, help="Solver: auto or lp.")
+@click.option("--method", default="auto", show_default=True, help="Solver: auto, lp or mirror.")
 @click.option("--tol", default=1e-6, show_default=True, help="Certified relative gap that counts as optimal.")
+@click.option("--steps", type=click.IntRange(1), help="mirror: steps to make.  [default: 200000]")
+@click.option("--time", "seconds", type=click.FloatRange(0, min_open=True), help="mirror: seconds to spend.")
+@click.option("--seed", default=0, show_default=True, help="mirror: everything random follows from it.")
+@click.option("--checkpoint", type=click.Path(dir_okay=False), help="mirror: file to stop at and go on from.")
 @click.option("--json", "as_json", is_flag=True, help="Print the solution as JSON.")
 @click.option("--out", "-o", type=click.Path(dir_okay=False), help="Keep the solution in this file (JSON).")
 def solve(
@@ -25,6 +29,10 @@ def solve(
     quotas: tuple[str, ...],
     method: str,
     tol: float,
+    steps: int | None,
+    seconds: float | None,
+    seed: int,
+    checkpoint: str | None,
     as_json: bool,
     out: str | None,
 ) -> None:
@@ -35,8 +43,10 @@ def solve(
     \b
     fairmdp solve three-state --rho 0.1,0.1,0.25
     fairmdp solve clinic.toml --quota 'ward_b>=0.25' -o clinic.solution.json
+    fairmdp solve three-state --method mirror --steps 1000000 --seed 1
     """
     from fairmdp import report
+    from fairmdp.cli.mirror import run_mirror
     from fairmdp.io.json_solution import solution_to_dict
     from fairmdp.solution import Status
     from fairmdp.solvers.auto import solve as solve_problem
@@ -44,12 +54,19 @@ def solve(
     if out is not None and not Path(out).absolute().parent.is_dir():
         raise click.UsageError(f"--out {out}: there is no such folder")
     problem = read_problem(source, params, rho, quotas)
-    solution = solve_problem(problem, method=method, tol=tol)
+    if method == "mirror":
+        solution = run_mirror(
+            problem, tol=tol, steps=steps, seconds=seconds, seed=seed, checkpoint=checkpoint, quiet=as_json
+        )
+    elif steps is not None or seconds is not None or checkpoint is not None:
+        raise click.UsageError("--steps, --time and --checkpoint go with --method mirror")
+    else:
+        solution = solve_problem(problem, method=method, tol=tol)
     if as_json:
         click.echo(json.dumps(solution_to_dict(solution), allow_nan=False))
     else:
         free = None
-        if problem.n_quotas and solution.has_policy:
+        if problem.n_quotas and solution.status is Status.OPTIMAL:
             free = solve_problem(problem.without_quotas(), method=method, tol=tol)
         click.echo(report.solution_text(source, problem, solution, free))
     if out is not None:
