@@ -35,6 +35,8 @@ def other_policy():
         ({"policy": other_policy()}, "gain 0.44342.* is not the policy's"),
         ({"policy": bumped(SOLUTION.policy, 0, -0.1)}, "not a distribution at state s0: it sums to 0.9"),
         ({"policy": bumped(bumped(SOLUTION.policy, 0, 0.1), 1, -0.1)}, "not a distribution at state s0"),
+        ({"policy": SOLUTION.policy * 0}, "not a distribution at state s0: it sums to 0"),
+        ({"bias": SOLUTION.bias + np.array([1e308, -1e308, 0])}, "upper bound 0.44342.* is not proved"),
         ({"policy": SOLUTION.policy[:-1]}, r"policy has shape \(5,\), expected \(6,\)"),
         ({"policy": SOLUTION.policy * np.nan}, "policy holds numbers that are not finite"),
         ({"prices": bumped(SOLUTION.prices, 2, -0.1)}, "upper bound 0.44342.* is not proved"),

@@ -94,14 +94,17 @@ def verify(problem: Problem, solution: Solution, *, exact: bool = False) -> Verd
     law = no_law(problem, "there is no policy")
     if misfits:
         return Verdict(False, Status.UNDECIDED, law.gain, math.inf, law.shares, misfits, exact)
-    if solution.has_policy:
+    flaw = _policy_flaw(problem, solution.policy) if solution.has_policy else ""
+    if solution.has_policy and not flaw:
         law = arithmetic.law(problem, solution.policy)
     witness = (solution.bias, solution.prices)
     upper = arithmetic.ceiling(problem, problem.mdp.r, *witness)
     infeasible = arithmetic.ceiling(problem, np.zeros(problem.mdp.n_pairs), *witness) < 0
     status = Status.INFEASIBLE if infeasible else proved_status(problem, law, upper, solution.tol)
     messages = [*_status_messages(solution, status)]
-    if solution.has_policy:
+    if flaw:
+        messages.append(flaw)
+    elif solution.has_policy:
         messages += _policy_messages(problem, solution, law)
     if math.isfinite(solution.upper) and upper > solution.upper + _CLAIM_TOL * reward_scale(problem):
         messages.append(
@@ -160,14 +163,19 @@ def _status_messages(solution: Solution, proved: Status) -> Iterator[str]:
         yield f"the status {claimed.value} is not proved: the witnesses show {proved.value}"
 
 
-def _policy_messages(problem: Problem, solution: Solution, law: Law) -> Iterator[str]:
-    mdp, policy = problem.mdp, solution.policy
+def _policy_flaw(problem: Problem, policy: Floats) -> str:
+    """Why a policy is none, or nothing."""
+    mdp = problem.mdp
     sums = np.add.reduceat(policy, mdp.pair_ptr[:-1])
     bad = (np.abs(sums - 1) > 1e-9) | (np.minimum.reduceat(policy, mdp.pair_ptr[:-1]) < 0)
-    if bad.any():
-        s = int(np.argmax(bad))
-        yield f"the policy is not a distribution at state {mdp.state_name(s)}: it sums to {sums[s]:.12g}"
-        return
+    if not bad.any():
+        return ""
+    s = int(np.argmax(bad))
+    return f"the policy is not a distribution at state {mdp.state_name(s)}: it sums to {sums[s]:.12g}"
+
+
+def _policy_messages(problem: Problem, solution: Solution, law: Law) -> Iterator[str]:
+    mdp, policy = problem.mdp, solution.policy
     if law.reason:
         if solution.status is not Status.UNDECIDED:
             yield law.reason

@@ -7,6 +7,7 @@ inequalities that make them proofs are evaluated exactly.
 from __future__ import annotations
 
 import math
+import sys
 from fractions import Fraction
 from itertools import pairwise
 
@@ -118,7 +119,11 @@ def _columns(problem: Problem, k: int) -> list[int]:
 
 
 def _up(value: Fraction | float) -> float:
-    nearest = float(value)
+    """Least float that is not below a rational number."""
+    try:
+        nearest = float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -sys.float_info.max
     return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
 
 

@@ -19,6 +19,7 @@ EPS = float(np.finfo(float).eps)
 _WIDE_EPS = float(np.finfo(np.longdouble).eps)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # witnesses may be anything; what overflows proves nothing
 def ceiling(problem: Problem, r: Floats, bias: Floats, prices: Floats) -> float:
     """Proven upper bound on ``r @ x`` over the occupancies that meet the quotas."""
     mdp = problem.mdp
