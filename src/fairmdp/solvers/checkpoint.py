@@ -36,7 +36,8 @@ class Checkpoint:
     def save(self, arrays: Arrays) -> None:
         """Write the arrays in one go."""
         buffer = io.BytesIO()
-        np.savez(buffer, **{_WHAT: self._what}, **arrays)
+        entries: dict[str, Any] = {_WHAT: self._what, **arrays}
+        np.savez(buffer, **entries)
         write_bytes(self._path, buffer.getvalue())
 
     def load(self) -> Arrays | None:

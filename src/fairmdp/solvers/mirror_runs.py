@@ -66,7 +66,7 @@ class DenseRun:
 
     def advance(self, steps: int, settings: Steps) -> None:
         """Make steps."""
-        how = (steps, settings.eta_x, settings.eta_lam, 2 * settings.radius)
+        how: Any = (steps, settings.eta_x, settings.eta_lam, 2 * settings.radius)
         domain = self._domain
         if domain.kind == "disjoint":
             kernels.dense_run(self._model, self._dense, *how)
