@@ -267,7 +267,7 @@ def without(member):
             lambda: solve_mirror(
                 Problem(GARNET.mdp, [Quota("a", states=[0, 1], at_least=0.9), Quota("b", states=[1, 2], at_least=0.1), Quota("c", states=[2, 3], at_least=0.5)])
             ),
-            "no distribution of time meets these quotas",
+            "no distribution of time meets the 3 quotas with room to spare",
         ),
         (lambda: learn_mirror(without("sample"), []), "Partial is not a simulator: it has no sample"),
         (lambda: learn_mirror(without("n_actions"), []), "it has no n_actions"),

@@ -43,7 +43,7 @@ class ModelSimulator:
     >>> from fairmdp import scenarios
     >>> simulator = scenarios.three_state().mdp.simulator()
     >>> simulator.sample(np.array([0, 0]), np.array([0, 0]), np.random.default_rng(1))
-    (array([1, 2]), array([1., 1.]))
+    (array([2, 1]), array([1., 1.]))
     """
 
     mdp: MDP

@@ -12,6 +12,7 @@ import click
 
 from fairmdp import __version__
 from fairmdp.cli.new import new
+from fairmdp.cli.reproduce import reproduce
 from fairmdp.cli.scenarios import scenarios
 from fairmdp.cli.solve import solve
 from fairmdp.cli.verify import verify
@@ -26,7 +27,7 @@ def cli() -> None:
     """Policies that earn the most while giving everyone their due share of time, with proofs."""
 
 
-for command in (solve, verify, scenarios, new):
+for command in (solve, verify, reproduce, scenarios, new):
     cli.add_command(command)
 
 

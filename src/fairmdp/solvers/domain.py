@@ -56,7 +56,12 @@ class Domain:
         sets = np.split(members.indices.astype(np.int64), members.indptr[1:-1])
         try:
             home, tree_rho, parent, first = kernels.laminar_tree(sets, rho, mdp.n_pairs)
-        except ValueError:
+        except ValueError:  # two sets cross
+            if rho.max() > 1 - _MET:
+                k = owed[int(np.argmax(rho))]
+                raise ProblemError(
+                    f"quota {problem.names[k]} owes all of the time while others cross it\n  use method 'lp'"
+                ) from None
             atom_of, ptr, member = kernels.atoms(sets, mdp.n_pairs)
             nothing = np.zeros(int(atom_of.max()) + 1)
             return cls("crossing", owed, rho, members, atom_of, nothing, (ptr, member))
@@ -74,8 +79,11 @@ class Domain:
     def start(self) -> Floats:
         """The distribution of largest entropy, from which every other is at most log(SA) away."""
         x = self.project(np.full(self.unit_of.size, 1 / self.unit_of.size))
-        if (self.members @ x < self.rho - _MET).any():
-            raise ProblemError("no distribution of time meets these quotas, whatever the dynamics")
+        if abs(x.sum() - 1) > _MET or (self.members @ x < self.rho - _MET).any():
+            raise ProblemError(
+                f"no distribution of time meets the {self.rho.size} quotas with room to spare, whatever the "
+                "policy\n  method 'lp' says which of them conflict and how far to lower them"
+            )
         return x
 
     def support(self, q: Floats) -> tuple[float, Floats]:

@@ -173,6 +173,23 @@ def solve_mirror(
     samples.
     """
     tol = check_tol(tol)
+    learned, kernel = learn_model(
+        problem, steps=steps, batch=batch, seed=seed, settings=settings, options=options
+    )
+    method = f"mirror: Algorithm 1, {kernel} kernel"
+    return certified(problem, Domain.of(problem), learned, tol=tol, method=method)
+
+
+def learn_model(
+    problem: Problem,
+    *,
+    steps: int,
+    batch: int = 1,
+    seed: int | np.random.SeedSequence = 0,
+    settings: Steps | None = None,
+    options: Options | None = None,
+) -> tuple[Learned, str]:
+    """Run Algorithm 1 on a known model; what was learned, and the kernel that ran."""
     started = time.perf_counter()
     check_count("steps", steps)
     check_count("batch", batch)
@@ -184,8 +201,7 @@ def solve_mirror(
     low, span = float(mdp.r.min()), float(np.ptp(mdp.r)) or 1.0
     run = model_run(mdp, domain, (mdp.r - low) / span, batch, for_run)
     settings, options = settings.for_batch(batch), options or Options()
-    learned = _drive(run, mdp, domain, settings, steps, span, checked.samples, started, options)
-    return certified(problem, domain, learned, tol=tol, method=f"mirror: Algorithm 1, {run.name} kernel")
+    return _drive(run, mdp, domain, settings, steps, span, checked.samples, started, options), run.name
 
 
 def solve_mirror_many(
