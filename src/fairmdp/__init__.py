@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from fairmdp.certificate import Verdict, verify
     from fairmdp.chain import Chain, mixing_time
     from fairmdp.errors import FairMDPError, FormatError, ProblemError, SimulatorError, SolverError
+    from fairmdp.frontiers import Frontier, frontier
     from fairmdp.io import load, save
     from fairmdp.mdp import MDP
     from fairmdp.problem import Problem, Quota
@@ -27,6 +28,7 @@ _HOME = {
     "Chain": "fairmdp.chain",
     "FairMDPError": "fairmdp.errors",
     "FormatError": "fairmdp.errors",
+    "Frontier": "fairmdp.frontiers",
     "Problem": "fairmdp.problem",
     "ProblemError": "fairmdp.errors",
     "Quota": "fairmdp.problem",
@@ -36,6 +38,7 @@ _HOME = {
     "SolverError": "fairmdp.errors",
     "Status": "fairmdp.solution",
     "Verdict": "fairmdp.certificate",
+    "frontier": "fairmdp.frontiers",
     "learn_mirror": "fairmdp.solvers.mirror",
     "load": "fairmdp.io",
     "mixing_time": "fairmdp.chain",
@@ -52,6 +55,7 @@ __all__ = [
     "Chain",
     "FairMDPError",
     "FormatError",
+    "Frontier",
     "Problem",
     "ProblemError",
     "Quota",
@@ -61,6 +65,7 @@ __all__ = [
     "SolverError",
     "Status",
     "Verdict",
+    "frontier",
     "learn_mirror",
     "load",
     "mixing_time",

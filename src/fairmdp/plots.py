@@ -16,6 +16,7 @@ import numpy as np
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from fairmdp.frontiers import Frontier
     from fairmdp.reproduce import Curve
 
 BLUE, ORANGE, GREEN, RED, PURPLE = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7"
@@ -111,6 +112,22 @@ def plot_bias_floor(curves: Sequence[Curve], ax: Axes | None = None) -> Axes:
         ax.plot(t, t**-0.5, color="0.5", linewidth=0.8, linestyle=":", label=r"$T^{-1/2}$")
         ax.set(xscale="log", yscale="log", ylim=(2e-4, 6e-2))
         ax.set(xlabel="steps $T$", ylabel=r"root mean square error of $r^\top x$")
+        ax.legend(loc="lower left")
+    return ax
+
+
+def plot_frontier(curve: Frontier, ax: Axes | None = None) -> Axes:
+    """Best gain against what is owed, with its bends and the last value that can be met."""
+    with _drawing(ax) as ax:
+        feasible = np.isfinite(curve.gains)
+        x, y = curve.values[feasible], curve.gains[feasible]
+        ax.plot(x, y, color=BLUE, marker="o", markersize=3.5, zorder=3)
+        ax.axhline(y[0], color="0.25", **_DASHED)
+        ax.fill_between(x, y, y[0], color=ORANGE, alpha=0.25, linewidth=0, label="price of fairness")
+        if curve.exact:
+            ax.axvline(x[-1], color=RED, linewidth=1.0, label=f"last feasible, {x[-1]:.4g}")
+        what = "factor on all quotas" if curve.quota == "*" else f"share owed to {curve.quota}"
+        ax.set(xlabel=what, ylabel="best long-run average reward")
         ax.legend(loc="lower left")
     return ax
 

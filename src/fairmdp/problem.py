@@ -213,6 +213,21 @@ class Problem:
         replaced = {q.name for q in added}
         return Problem(self.mdp, [*(q for q in self.quotas if q.name not in replaced), *added])
 
+    def with_mdp(self, mdp: MDP) -> Problem:
+        """Return the same quotas on another model of the same states and actions, such as other rewards."""
+        same = np.array_equal(mdp.s_of, self.mdp.s_of)
+        if not same:
+            raise ProblemError("the other model has other states or actions")
+        other = object.__new__(Problem)
+        other.__dict__.update(
+            {
+                field: getattr(self, field)
+                for field in ("names", "members", "over_states", "at_least", "at_most")
+            },
+            mdp=mdp,
+        )
+        return other
+
     def without_quotas(self) -> Problem:
         """Return the same model with nothing owed."""
         return Problem(self.mdp)

@@ -97,7 +97,7 @@ def _quota_table(problem: Problem, solution: Solution) -> list[str]:
         binding = "   binding" if abs(row.slack) <= FAIR_TOL else "   NOT MET" if row.slack < 0 else ""
         price = f"{row.price:.4f}" if abs(row.price) > 1e-9 else "-"
         cells.append([row.name, f"{row.share:.4f}", ", ".join(asked), _signed(row.slack), price + binding])
-    lines = _columns(cells)
+    lines = columns(cells)
     if len(solution.quotas) > _MAX_ROWS:
         lines.append(f"  ... and {len(solution.quotas) - _MAX_ROWS} quotas with more slack")
     return lines
@@ -114,10 +114,11 @@ def _policy_lines(problem: Problem, solution: Solution) -> list[str]:
         used = [i for i in pairs if policy[i] > 1e-9]
         mix = [mdp.action_name(i) + (f" {100 * policy[i]:.1f}%" if len(used) > 1 else "") for i in used]
         cells.append(["policy" if s == 0 else "", f"{mdp.state_name(s)}: {', '.join(mix)}"])
-    return _columns(cells)
+    return columns(cells)
 
 
-def _columns(cells: Sequence[Sequence[str]]) -> list[str]:
+def columns(cells: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of text as aligned lines."""
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return [
         "  " + "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -11,6 +11,7 @@ import sys
 import click
 
 from fairmdp import __version__
+from fairmdp.cli.frontier import frontier
 from fairmdp.cli.new import new
 from fairmdp.cli.reproduce import reproduce
 from fairmdp.cli.scenarios import scenarios
@@ -27,7 +28,7 @@ def cli() -> None:
     """Policies that earn the most while giving everyone their due share of time, with proofs."""
 
 
-for command in (solve, verify, reproduce, scenarios, new):
+for command in (solve, verify, frontier, reproduce, scenarios, new):
     cli.add_command(command)
 
 

@@ -54,7 +54,7 @@ def read_problem(source: str, params: tuple[str, ...], rho: str | None, quotas: 
             f"ready-made ones are {', '.join(SCENARIOS)}"
         )
     if rho is not None:
-        shares = [_number(text, "--rho") for text in rho.split(",")]
+        shares = [number(text, "--rho") for text in rho.split(",")]
         if len(shares) != problem.mdp.n_states:
             raise click.UsageError(
                 f"--rho has {len(shares)} shares, the model has {problem.mdp.n_states} states"
@@ -93,7 +93,7 @@ def parse_quota(problem: Problem, text: str) -> Quota:
         raise click.UsageError(
             f"--quota {text!r}: expected NAME>=SHARE or NAME<=SHARE, such as 'ward_b>=0.25'"
         )
-    name, share = match["name"], _number(match["share"], f"--quota {text!r}")
+    name, share = match["name"], number(match["share"], f"--quota {text!r}")
     side = "at_least" if match["side"] == ">=" else "at_most"
     bounds: dict[str, Any] = {side: share}
     if name in problem.names:
@@ -107,7 +107,7 @@ def parse_quota(problem: Problem, text: str) -> Quota:
     return Quota(name, states=[name], **bounds)
 
 
-def _number(text: str, where: str) -> float:
+def number(text: str, where: str) -> float:
     """A share as a decimal or a percentage."""
     scale = 100 if text.endswith("%") else 1
     try:
@@ -119,10 +119,10 @@ def _number(text: str, where: str) -> float:
 def _parse_like(default: Any, text: str, where: str) -> Any:
     """Text as a value of the kind that a parameter's default has."""
     if isinstance(default, tuple):
-        return [_number(part, where) for part in text.split(",")]
+        return [number(part, where) for part in text.split(",")]
     if isinstance(default, int):
         try:
             return int(text)
         except ValueError:
             raise click.UsageError(f"{where}: {text!r} is not a whole number") from None
-    return _number(text, where)
+    return number(text, where)

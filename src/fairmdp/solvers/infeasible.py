@@ -50,7 +50,7 @@ def explain(problem: Problem, *, tol: float, method: str, start: float) -> Solut
     reach = [
         reach_limit(problem, k, h, capped=prices[k] < 0) for k, h in zip(conflict, reach_bias, strict=True)
     ]
-    factor, factor_bias, factor_prices = _common_factor(problem)
+    factor, factor_bias, factor_prices = common_factor(problem)
     nearest = lp.nearest(first)
     why = Infeasibility(
         tuple(conflict), np.array(reach), reach_bias, factor, factor_bias, factor_prices, *nearest
@@ -122,7 +122,7 @@ def _reach_witness(problem: Problem, k: int, *, capped: bool) -> Floats:
     return answer.h
 
 
-def _common_factor(problem: Problem) -> tuple[float | None, Floats, Floats]:
+def common_factor(problem: Problem) -> tuple[float | None, Floats, Floats]:
     """Largest factor on all ``at_least`` that can be met together with the caps, and its witness."""
     S, K = problem.mdp.n_states, problem.n_quotas
     # G x - alpha * at_least >= 0, with alpha a column; the tiny positive bound keeps the row one-sided.
