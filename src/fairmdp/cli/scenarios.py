@@ -30,4 +30,6 @@ def scenarios(as_json: bool) -> None:
 
 
 def _text(value: object) -> str:
+    if value is None:
+        return "none"
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
