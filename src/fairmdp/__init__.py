@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from fairmdp.certificate import Verdict, verify
     from fairmdp.chain import Chain, mixing_time
     from fairmdp.errors import FairMDPError, FormatError, ProblemError, SimulatorError, SolverError
+    from fairmdp.fairness import Readout, readout
     from fairmdp.frontiers import Frontier, frontier
     from fairmdp.io import load, save
     from fairmdp.mdp import MDP
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from fairmdp.solution import Solution, Status
     from fairmdp.solvers.auto import solve
     from fairmdp.solvers.lp import solve_lp
+    from fairmdp.solvers.maxmin import solve_max_min
     from fairmdp.solvers.mirror import learn_mirror, solve_mirror
 
 __version__ = "0.1.0"
@@ -32,6 +34,7 @@ _HOME = {
     "Problem": "fairmdp.problem",
     "ProblemError": "fairmdp.errors",
     "Quota": "fairmdp.problem",
+    "Readout": "fairmdp.fairness",
     "Simulator": "fairmdp.simulator",
     "SimulatorError": "fairmdp.errors",
     "Solution": "fairmdp.solution",
@@ -42,10 +45,12 @@ _HOME = {
     "learn_mirror": "fairmdp.solvers.mirror",
     "load": "fairmdp.io",
     "mixing_time": "fairmdp.chain",
+    "readout": "fairmdp.fairness",
     "save": "fairmdp.io",
     "scenarios": "fairmdp.scenarios",
     "solve": "fairmdp.solvers.auto",
     "solve_lp": "fairmdp.solvers.lp",
+    "solve_max_min": "fairmdp.solvers.maxmin",
     "solve_mirror": "fairmdp.solvers.mirror",
     "verify": "fairmdp.certificate",
 }
@@ -59,6 +64,7 @@ __all__ = [
     "Problem",
     "ProblemError",
     "Quota",
+    "Readout",
     "Simulator",
     "SimulatorError",
     "Solution",
@@ -69,10 +75,12 @@ __all__ = [
     "learn_mirror",
     "load",
     "mixing_time",
+    "readout",
     "save",
     "scenarios",
     "solve",
     "solve_lp",
+    "solve_max_min",
     "solve_mirror",
     "verify",
 ]

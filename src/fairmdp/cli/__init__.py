@@ -11,6 +11,7 @@ import sys
 import click
 
 from fairmdp import __version__
+from fairmdp.cli.compare import compare
 from fairmdp.cli.frontier import frontier
 from fairmdp.cli.new import new
 from fairmdp.cli.reproduce import reproduce
@@ -28,7 +29,7 @@ def cli() -> None:
     """Policies that earn the most while giving everyone their due share of time, with proofs."""
 
 
-for command in (solve, verify, frontier, reproduce, scenarios, new):
+for command in (solve, verify, frontier, compare, reproduce, scenarios, new):
     cli.add_command(command)
 
 

@@ -1,0 +1,85 @@
+"""``fairmdp compare``: several notions of a good policy, side by side."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING
+
+import click
+
+from fairmdp.cli.source import problem_options, read_problem
+
+if TYPE_CHECKING:
+    from fairmdp.fairness import Readout
+    from fairmdp.problem import Problem
+
+
+@click.command()
+@problem_options
+@click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
+def compare(
+    source: str, params: tuple[str, ...], rho: str | None, quotas: tuple[str, ...], as_json: bool
+) -> None:
+    """Compare policies for SOURCE: the fair optimum, the optimum without quotas, max-min shares, uniform.
+
+    Shows what each earns, how it treats the groups that the quotas name, and which quotas it breaks.
+    """
+    problem = read_problem(source, params, rho, quotas)
+    if problem.n_quotas == 0:
+        raise click.UsageError("there are no groups to compare: name some with --quota 'state>=0'")
+    seen = _readouts(problem)
+    click.echo(json.dumps({k: _as_dict(r) for k, r in seen.items()}) if as_json else _text(source, seen))
+
+
+def _readouts(problem: Problem) -> dict[str, Readout]:
+    from fairmdp.fairness import readout
+    from fairmdp.solution import Status
+    from fairmdp.solvers.auto import solve
+    from fairmdp.solvers.maxmin import solve_max_min
+    from fairmdp.solvers.policy import uniform_policy
+
+    proved = (Status.OPTIMAL, Status.FEASIBLE)
+    found = {
+        "fair": solve(problem),
+        "no quotas": solve(problem.without_quotas()),
+        "max-min": solve_max_min(problem),
+    }
+    policies = {name: s.policy for name, s in found.items() if s.status in proved}
+    policies["uniform"] = uniform_policy(problem.mdp)
+    return {name: readout(problem, policy) for name, policy in policies.items()}
+
+
+def _text(source: str, seen: dict[str, Readout]) -> str:
+    from fairmdp.report import columns
+
+    first = next(iter(seen.values()))
+    rows = [["", *seen]]
+    rows.append(["gain", *(f"{r.gain:.6f}" for r in seen.values())])
+    worst = [float(r.slacks.min()) for r in seen.values()]
+    rows.append(["worst slack", *(f"{round(s, 9) + 0.0:+.4f}" if math.isfinite(s) else "-" for s in worst)])
+    for k, name in enumerate(first.names[:20]):
+        rows.append([f"share {name}", *(f"{r.shares[k]:.4f}" for r in seen.values())])
+    for label, value in (
+        ("smallest", lambda r: r.group_min()[1]), ("difference", lambda r: r.difference()),
+        ("ratio", lambda r: r.ratio()), ("Jain", lambda r: r.jain), ("Gini", lambda r: r.gini),
+    ):  # fmt: skip
+        rows.append([label, *(f"{value(r):.4f}" for r in seen.values())])
+    rows.append(["breaks", *(", ".join(r.broken[:3]) or "-" for r in seen.values())])
+    missing = "" if "fair" in seen else "\n  no policy was proved fair: see fairmdp solve"
+    return f"{source}: policies side by side\n\n" + "\n".join(columns(rows)) + missing
+
+
+def _as_dict(seen: Readout) -> dict[str, object]:
+    return {
+        "gain": seen.gain,
+        "by_group": seen.by_group,
+        "overall": seen.overall,
+        "difference": seen.difference(),
+        "ratio": seen.ratio(),
+        "group_min": seen.group_min(),
+        "jain": seen.jain,
+        "gini": seen.gini,
+        "binding": seen.binding,
+        "broken": seen.broken,
+    }

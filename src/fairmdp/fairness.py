@@ -1,0 +1,100 @@
+"""How evenly policies treat groups: shares side by side, and the usual numbers for their spread.
+
+The words are those of Fairlearn's MetricFrame: `by_group`, `overall`, `difference`, `ratio`, `group_min`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fairmdp.certificate import FAIR_TOL
+from fairmdp.chain import Chain
+from fairmdp.problem import Problem
+from fairmdp.validation import Floats, real_vector
+
+
+@dataclass(frozen=True, eq=False)
+class Readout:
+    """Shares of the groups of a problem under one policy, and what it earns.
+
+    Examples
+    --------
+    >>> from fairmdp import scenarios, solve
+    >>> problem = scenarios.three_state()
+    >>> seen = readout(problem, solve(problem).policy)
+    >>> seen.group_min(), round(seen.ratio(), 4), seen.binding
+    (('s2', 0.25), 0.6552, ('s2',))
+    """
+
+    names: tuple[str, ...]
+    shares: Floats  # (K,)
+    slacks: Floats  # (K,)
+    gain: float
+
+    @property
+    def by_group(self) -> dict[str, float]:
+        """Share of each group."""
+        return dict(zip(self.names, self.shares.tolist(), strict=True))
+
+    @property
+    def overall(self) -> float:
+        """Mean share of a group."""
+        return float(self.shares.mean())
+
+    def group_min(self) -> tuple[str, float]:
+        """Name and share of the worst-off group."""
+        k = int(np.argmin(self.shares))
+        return self.names[k], round(float(self.shares[k]), 12)
+
+    def group_max(self) -> tuple[str, float]:
+        """Name and share of the best-off group."""
+        k = int(np.argmax(self.shares))
+        return self.names[k], round(float(self.shares[k]), 12)
+
+    def difference(self) -> float:
+        """Largest share less the smallest."""
+        return float(np.ptp(self.shares))
+
+    def ratio(self) -> float:
+        """Smallest share over the largest; 1 is even."""
+        top = float(self.shares.max())
+        return float(self.shares.min()) / top if top > 0 else 1.0
+
+    @property
+    def jain(self) -> float:
+        """Jain's index ``(sum s)^2 / (K sum s^2)``: 1 is even, 1/K is all for one."""
+        squares = float(self.shares @ self.shares)
+        return float(self.shares.sum()) ** 2 / (self.shares.size * squares) if squares > 0 else 1.0
+
+    @property
+    def gini(self) -> float:
+        """Gini coefficient, the mean difference of two groups over twice the mean share: 0 is even."""
+        total = float(self.shares.sum())
+        if total == 0:
+            return 0.0
+        ranked, K = np.sort(self.shares), self.shares.size
+        return float((2 * np.arange(1, K + 1) - K - 1) @ ranked) / (K * total)
+
+    @property
+    def binding(self) -> tuple[str, ...]:
+        """Quotas that are met without room to spare."""
+        return tuple(n for n, s in zip(self.names, self.slacks, strict=True) if abs(s) <= FAIR_TOL)
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """Quotas that are not met."""
+        return tuple(n for n, s in zip(self.names, self.slacks, strict=True) if s < -FAIR_TOL)
+
+
+def readout(problem: Problem, policy: ArrayLike) -> Readout:
+    """Read off how a policy, whose chain has one closed class, treats the groups that the quotas name."""
+    mdp = problem.mdp
+    policy = real_vector("policy", policy, mdp.n_pairs)
+    x = policy * Chain.of(mdp, policy).shares[mdp.s_of]
+    shares = problem.members @ x
+    below = np.where(problem.at_least > 0, shares - problem.at_least, np.inf)
+    above = np.where(problem.at_most < 1, problem.at_most - shares, np.inf)
+    return Readout(problem.names, shares, np.minimum(below, above), float(mdp.r @ x))

@@ -1,0 +1,119 @@
+"""Read-outs, max-min and leximin shares, and policies side by side."""
+
+import json
+
+import numpy as np
+import pytest
+from checks import long_run
+from click.testing import CliRunner
+from models import random_problem
+
+from fairmdp import Problem, ProblemError, Quota, Status, scenarios, solve, verify
+from fairmdp.cli import cli
+from fairmdp.fairness import Readout, readout
+from fairmdp.solvers.maxmin import solve_max_min
+
+THREE = scenarios.three_state()
+
+
+def test_readout_is_that_of_the_policys_chain():
+    problem = random_problem(3)
+    policy = np.random.default_rng(0).random(problem.mdp.n_pairs)
+    policy /= np.add.reduceat(policy, problem.mdp.pair_ptr[:-1])[problem.mdp.s_of]
+    seen = readout(problem, policy)
+    x = policy * long_run(problem, policy)[problem.mdp.s_of]
+    assert seen.shares == pytest.approx(problem.members @ x) and seen.gain == pytest.approx(problem.mdp.r @ x)
+
+
+@pytest.mark.parametrize(
+    "shares, jain, gini, ratio, difference",
+    [
+        ([0.2, 0.2, 0.2], 1, 0, 1, 0),
+        ([0.6, 0, 0], 1 / 3, 2 / 3, 0, 0.6),
+        ([0.1, 0.3], 0.16 / (2 * 0.1), 0.25, 1 / 3, 0.2),
+        ([0.0, 0.0], 1, 0, 1, 0),
+    ],
+)
+def test_indices_against_their_definitions(shares, jain, gini, ratio, difference):
+    shares = np.array(shares)
+    seen = Readout(tuple("abc"[: shares.size]), shares, np.ones(shares.size), 0.0)
+    assert [seen.jain, seen.gini, seen.ratio(), seen.difference()] == pytest.approx(
+        [jain, gini, ratio, difference]
+    )
+    pairs = np.abs(shares[:, None] - shares).sum() / (2 * shares.size * max(shares.sum(), 1e-300))
+    assert seen.gini == pytest.approx(pairs)
+    assert seen.overall == pytest.approx(shares.mean())
+
+
+def test_broken_and_binding_quotas_are_told_apart():
+    fair, free = (readout(THREE, solve(p).policy) for p in (THREE, THREE.without_quotas()))
+    assert fair.binding == ("s2",) and fair.broken == ()
+    assert free.binding == () and free.broken == ("s2",)
+    assert fair.group_max()[0] == "s0" and fair.by_group["s2"] == pytest.approx(0.25)
+
+
+def test_max_min_of_the_paper_is_a_third():
+    even = solve_max_min(THREE)
+    assert even.status is Status.OPTIMAL
+    assert even.shares == pytest.approx([1 / 3] * 3, abs=1e-9) and even.gain == pytest.approx(0.4, abs=1e-9)
+    assert any("no policy gives every group more than 0.333333333" in note for note in even.notes)
+    assert verify(THREE.with_bounds(even.at_least), even).ok
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_nobody_can_raise_the_least_share(seed):
+    """The level is attained, and a hair more for every group is infeasible."""
+    problem = random_problem(seed, n_max=10, caps=False)
+    if problem.n_quotas < 2:
+        pytest.skip("fewer than two groups")
+    even = solve_max_min(problem)
+    level = even.shares.min()
+    asked = np.full(problem.n_quotas, level)
+    assert solve(problem.with_bounds(asked - 1e-9)).status is Status.OPTIMAL
+    try:
+        more = problem.with_bounds(np.minimum(asked + 1e-6, 1))
+    except ProblemError:  # the groups share out all of the time already
+        return
+    assert solve(more).status is Status.INFEASIBLE
+
+
+def test_leximin_helps_the_next_ones_too():
+    """Two groups that compete, and one that only depends on itself."""
+    problem = Problem(
+        scenarios.bandit((1.0, 0.0, 0.0, 0.0), (0, 0, 0, 0)).mdp,
+        [
+            Quota("a", pairs=[0], at_least=0),
+            Quota("bc", pairs=[1, 2], at_least=0),
+            Quota("b", pairs=[1], at_least=0),
+        ],
+    )
+    plain, lexi = solve_max_min(problem), solve_max_min(problem, leximin=True)
+    assert plain.shares.min() == pytest.approx(0.5, abs=1e-9) and lexi.shares == pytest.approx(
+        [0.5, 0.5, 0.5], abs=1e-9
+    )
+    problem = Problem(
+        scenarios.three_state().mdp,
+        [Quota("s0", states=[0], at_least=0), Quota("s0 or s1", states=[0, 1], at_least=0)],
+    )
+    lexi = solve_max_min(problem, leximin=True)
+    assert lexi.shares[0] == pytest.approx(9 / 19, abs=1e-8)  # as much as s0 can have
+    both = solve(problem.with_bounds([9 / 19 - 1e-9, 0.0]))
+    assert lexi.shares[1] >= both.shares[1] - 1e-6
+
+
+def test_no_groups_is_a_mistake():
+    with pytest.raises(ProblemError, match="there are no groups"):
+        solve_max_min(THREE.without_quotas())
+
+
+def test_compare_command():
+    ended = CliRunner().invoke(cli, ["compare", "three-state"])
+    assert ended.exit_code == 0, ended.output
+    head, gain = (line.split() for line in ended.stdout.splitlines()[2:4])
+    assert head == ["fair", "no", "quotas", "max-min", "uniform"]
+    assert gain == ["gain", "0.443421", "0.526316", "0.400000", "0.250000"]
+    assert "breaks" in ended.stdout.splitlines()[-1] and "s2" in ended.stdout.splitlines()[-1]
+    answer = json.loads(CliRunner().invoke(cli, ["compare", "three-state", "--json"]).stdout)
+    assert answer["max-min"]["jain"] == pytest.approx(1) and answer["no quotas"]["broken"] == ["s2"]
+    infeasible = CliRunner().invoke(cli, ["compare", "three-state", "--rho", "0,0,0.6"])
+    assert infeasible.exit_code == 0 and "no policy was proved fair" in infeasible.stdout
