@@ -1,0 +1,301 @@
+"""Mixtures of policies (Dantzig and Wolfe): the master program, the oracle, and the search between them.
+
+A fair occupancy is a mixture of occupancies of deterministic policies. The master program mixes the ones
+found so far; its duals are prices ``mu`` of the quotas; the best policy of the MDP with rewards
+``r + G.T mu`` is the next column, and its gain a ceiling on everything ::
+
+    master   max sum_j w_j r @ x_j    subject to    sum w = 1,    at_least <= sum_j w_j G x_j <= at_most
+    oracle   beta(mu) = max over policies of (r + G.T mu) @ x;    upper = beta(mu) - b @ mu
+
+Prices are asked half way between the master's and the best so far, which keeps them from swinging. The
+oracle is policy iteration with truncated evaluation, warm from the last prices.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import highspy
+import numpy as np
+
+from fairmdp.kernels.bellman import I4, Factored, Sweeps
+from fairmdp.problem import Problem
+from fairmdp.solvers.policy import policy_of, uniform_policy
+from fairmdp.solvers.prices import paid, price_box
+from fairmdp.validation import Floats
+
+PENALTIES = (10.0, 1e3, 1e5)
+"""What a unit of broken quota costs, in reward spans, until none is broken."""
+
+EXACT = 1e-10
+"""Error of the law of a column that an answer is made of."""
+
+_COLUMNS = 400
+_IMPROVEMENTS = 300
+_SWEEPS, _LAW_SWEEPS = 1000, 20_000
+_STALLS = 3  # evaluations that made no headway before chains are factored
+_FACTORED = 20_000  # states up to which that is tried
+_RESTART = 1e-7  # of factored chains: policy iteration passes through policies with several classes
+_TIE = 1e-13
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A policy's occupancy in the master program."""
+
+    choice: I4 | None  # (S,): the pair played in every state, or None for a random policy
+    mass: Floats  # (S,): its law; without a choice (SA,): its occupancy
+    shares: Floats  # (K,)
+    gain: float
+    error: float  # estimate of the L1 error of the law
+
+
+class Search:
+    """Columns, the oracle that makes them, and the best ceiling so far."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        rewards: Floats,
+        master: Mixture,
+        h: Floats | None = None,
+        nu: Floats | None = None,
+    ) -> None:
+        S = problem.mdp.n_states
+        self.problem, self.rewards, self.master = problem, rewards, master
+        self.began = time.perf_counter()
+        self.low, self.high = price_box(problem)
+        self.device = Sweeps(problem.mdp, problem.members, rewards)
+        self.device.damping = 0.1
+        self.factored: Factored | None = None
+        self.stalls = 0
+        self.h = self.device.put(np.zeros(S) if h is None else h)
+        self.nu = self.device.put(np.full(S, 1 / S) if nu is None else nu)
+        self.choice = problem.mdp.pair_ptr[:-1].astype(np.int32)
+        self.columns: list[Column] = []
+        self.weights = np.zeros(0)
+        self.upper, self.value = math.inf, -math.inf
+        self.witness = np.zeros(S), np.zeros(problem.n_quotas)
+
+    @property
+    def counters(self) -> dict[str, float]:
+        """What was done so far."""
+        return {"columns": len(self.columns), "sweeps": self.device.sweeps}
+
+    @property
+    def timed_counters(self) -> dict[str, float]:
+        """What was done so far, and how long it took."""
+        return {**self.counters, "seconds": time.perf_counter() - self.began}
+
+    def run(
+        self,
+        mu: Floats,
+        tol: float,
+        enough: Callable[[Search], bool],
+        report: Callable[[Search, float], None] | None = None,
+        *,
+        eager: bool = False,
+    ) -> float:
+        """Add columns until the gap is below tol; returns how much of the quotas is broken in total.
+
+        An eager search ends as soon as it is plain that the penalty is too low to mend the quotas.
+        """
+        gap, broken, inner, care = 1.0, math.inf, mu, 0.1
+        self.upper = math.inf  # the last penalty's ceiling may lie far from what this one's prices can prove
+        for _ in range(_COLUMNS):
+            before = self.upper - self.value
+            upper, h = self.best(mu, max(care * gap, 0.02 * tol))
+            if upper < self.upper:
+                self.upper, self.witness, inner = upper, (self.device.get(h), mu), mu
+            if enough(self):
+                break
+            self._add_choice(max(1e-2 * care * gap, EXACT))
+            outer, broken = self._mix()
+            while self.upper - self.value <= tol and self._sharpen():
+                outer, broken = self._mix()
+            gap = abs(self.upper - self.value)
+            if report is not None:
+                report(self, broken)
+            dear = 0.1 * self.master.penalty * broken if eager and broken > EXACT else 0.0
+            if self.upper - self.value <= max(tol, dear):
+                break
+            # Half way is the rule; where that brought nothing, the master's own prices and more care.
+            idle = gap > 0.999 * before
+            mu, care = (outer, care / 4) if idle else ((inner + outer) / 2, 0.1)
+        return broken
+
+    def best(self, mu: Floats, tol: float) -> tuple[float, Floats]:
+        """Policy iteration at prices mu until the span of the error is below tol; ceiling, its values."""
+        top, best_h = math.inf, self.h
+        for _ in range(_IMPROVEMENTS):
+            self.choice, backup = self.device.greedy(self.h, mu, self.choice, _TIE)
+            span = backup.high - backup.low
+            if backup.high < top:
+                top, best_h = backup.high, self.h
+            if span <= tol:
+                break
+            self._settle(backup.pi, backup.e, span, max(0.1 * span, 0.3 * tol))
+        return self.master.ceiling(top, mu, self.low, self.high), best_h
+
+    def add(self, column: Column) -> None:
+        """Add a column; its gain is that of the rewards at hand."""
+        if column.choice is None:
+            column = replace(column, gain=float(self.rewards @ column.mass))
+        self.columns.append(column)
+        self.master.add(column)
+
+    def policy(self) -> Floats:
+        """Stationary policy of the mixture."""
+        if not self.weights.any():
+            return uniform_policy(self.problem.mdp)
+        return policy_of(self.problem.mdp, self.occupancy())
+
+    def occupancy(self) -> Floats:
+        """Occupancy of the mixture, (SA,)."""
+        x = np.zeros(self.problem.mdp.n_pairs)
+        for weight, column in zip(self.weights, self.columns, strict=True):
+            if weight > 0:
+                x[slice(None) if column.choice is None else column.choice] += weight * column.mass
+        return x / x.sum()
+
+    def law(self, pi: Floats, tol: float) -> tuple[Floats, float]:
+        """Long-run law of a policy and an estimate of its error."""
+        self.device.most = _LAW_SWEEPS
+        chain = self.device.follow(pi)
+        nu, error = self.device.law(chain, self.nu, tol)
+        if error > tol and self.problem.mdp.n_states <= _FACTORED:
+            exact = Factored(self.problem.mdp, self.problem.members, self.rewards)
+            nu, error = exact.law(chain, nu, tol)
+        return nu, error
+
+    def _settle(self, pi: Floats, e: Floats, span: float, tol: float) -> None:
+        """Relative values of a policy, by sweeps while they make headway."""
+        chain = self.device.follow(pi)
+        if self.factored is not None:
+            self.h, _ = self.factored.settle(chain, self.h, e, tol)
+            return
+        self.device.most = _SWEEPS
+        self.h, left = self.device.settle(chain, self.h, e, tol)
+        self.stalls += left > 0.5 * span
+        if self.stalls >= _STALLS and self.problem.mdp.n_states <= _FACTORED:
+            self.factored = Factored(self.problem.mdp, self.problem.members, self.rewards, restart=_RESTART)
+
+    def _add_choice(self, tol: float) -> None:
+        """Add the oracle's last policy as a column."""
+        self.add(self._evaluated(self.choice, tol))
+
+    def _evaluated(self, choice: I4, tol: float) -> Column:
+        pi = np.zeros(self.problem.mdp.n_pairs)
+        pi[choice] = 1.0
+        self.nu, error = self.law(pi, tol)
+        shares, gain, _ = self.device.totals(pi, self.nu, self.nu)
+        return Column(choice, self.nu, shares, gain, error)
+
+    def _mix(self) -> tuple[Floats, float]:
+        """Solve the master; its prices and what it breaks."""
+        self.value, mu, self.weights, broken = self.master.solve()
+        return mu, broken
+
+    def _sharpen(self) -> bool:
+        """Evaluate the columns in use once more where they were evaluated roughly."""
+        rough = [j for j in np.flatnonzero(self.weights > 0).tolist() if self.columns[j].error > EXACT]
+        for j in rough:
+            choice = self.columns[j].choice
+            assert choice is not None
+            self.nu = self.columns[j].mass
+            self.columns[j] = replace(self._evaluated(choice, EXACT), error=EXACT)
+            self.master.change(j, self.columns[j])
+        return bool(rough)
+
+
+class Mixture:
+    """The master program in HiGHS: rows are the weights' sum, then what is at_least, then at_most.
+
+    With `factor` it maximises alpha such that ``alpha * low`` is met instead of the gain.
+    """
+
+    def __init__(self, low: Floats, high: Floats, *, factor: bool = False) -> None:
+        self._lower, self._upper = np.flatnonzero(np.isfinite(low)), np.flatnonzero(np.isfinite(high))
+        self._factor = factor
+        self._K = low.size
+        self.penalty = PENALTIES[0] if not factor else PENALTIES[-1]
+        free = highspy.kHighsInf
+        nothing = 0, np.zeros(0, np.int32), np.zeros(0)
+        highs = self._highs = highspy.Highs()
+        for option, value in (
+            ("output_flag", False), ("threads", 1), ("presolve", "off"), ("random_seed", 0),
+            ("primal_feasibility_tolerance", 1e-10), ("dual_feasibility_tolerance", 1e-10),
+        ):  # fmt: skip
+            highs.setOptionValue(option, value)
+        highs.changeObjectiveSense(highspy.ObjSense.kMaximize)
+        highs.addRow(1.0, 1.0, *nothing)
+        for k in self._lower:
+            highs.addRow(0.0 if factor else low[k], free, *nothing)
+        for k in self._upper:
+            highs.addRow(-free, high[k], *nothing)
+        n_lower, n_upper = self._lower.size, self._upper.size
+        signs = np.concatenate([np.ones(n_lower), -np.ones(n_upper)])
+        for row, sign in enumerate(signs, start=1):
+            highs.addCol(0.0, 0.0, free, 1, np.array([row], np.int32), np.array([sign]))
+        self._extra = signs.size
+        if factor:
+            rows = np.arange(1, n_lower + 1, dtype=np.int32)
+            highs.addCol(1.0, 0.0, free, n_lower, rows, -low[self._lower])
+
+    def ceiling(self, top: float, mu: Floats, low: Floats, high: Floats) -> float:
+        """What the master's value cannot exceed, by prices mu and the largest error top of some values."""
+        if not self._factor:
+            return top - paid(mu, low, high)
+        lifted = paid(np.maximum(mu, 0), low, high)
+        return (top - paid(np.minimum(mu, 0), low, high)) / lifted if lifted > 0 else math.inf
+
+    def add(self, column: Column) -> None:
+        """Add a column."""
+        entries = self._entries(column)
+        rows = np.arange(entries.size, dtype=np.int32)
+        self._highs.addCol(self._cost(column), 0.0, highspy.kHighsInf, rows.size, rows, entries)
+
+    def change(self, j: int, column: Column) -> None:
+        """Replace column j."""
+        at = self._extra + self._factor + j
+        self._highs.changeColCost(at, self._cost(column))
+        for row, value in enumerate(self._entries(column)):
+            self._highs.changeCoeff(row, at, value)
+
+    def tighten(self, low: Floats, high: Floats) -> None:
+        """Change the bounds."""
+        for row, k in enumerate(self._lower, start=1):
+            self._highs.changeRowBounds(row, low[k], highspy.kHighsInf)
+        for row, k in enumerate(self._upper, start=1 + self._lower.size):
+            self._highs.changeRowBounds(row, -highspy.kHighsInf, high[k])
+
+    def solve(self) -> tuple[float, Floats, Floats, float]:
+        """Value, prices (K,), weights of the columns, and the total by which quotas are broken."""
+        for j in range(self._extra):
+            self._highs.changeColCost(j, -self.penalty)
+        self._highs.run()
+        solution = self._highs.getSolution()
+        values, duals = np.array(solution.col_value), -np.array(solution.row_dual)
+        mu = np.zeros(self._K)
+        mu[self._lower] += np.maximum(duals[1 : 1 + self._lower.size], 0)
+        mu[self._upper] += np.minimum(duals[1 + self._lower.size :], 0)
+        self.stretch = values[: self._extra]
+        weights = np.maximum(values[self._extra + self._factor :], 0.0)
+        value = float(self._highs.getInfo().objective_function_value)
+        return value, mu, weights, float(self.stretch.sum())
+
+    def stretched(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+        """Bounds that the last mixture meets."""
+        low, high = low.copy(), high.copy()
+        low[self._lower] -= self.stretch[: self._lower.size]
+        high[self._upper] += self.stretch[self._lower.size :]
+        return low, high
+
+    def _cost(self, column: Column) -> float:
+        return 0.0 if self._factor else column.gain
+
+    def _entries(self, column: Column) -> Floats:
+        return np.concatenate([[1.0], column.shares[self._lower], column.shares[self._upper]])

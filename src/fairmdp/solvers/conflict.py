@@ -1,0 +1,139 @@
+"""Infeasible quotas of large models: proof, reason and largest factor without an LP over all pairs."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairmdp.certificate import rounded
+from fairmdp.certificate.checker import factor_limit, reach_limit
+from fairmdp.errors import ProblemError
+from fairmdp.problem import Problem
+from fairmdp.solution import Infeasibility, Solution
+from fairmdp.solvers.columns import EXACT, Mixture, Search
+from fairmdp.solvers.conclude import conclude_infeasible
+from fairmdp.solvers.infeasible import explain
+from fairmdp.solvers.prices import price_box
+from fairmdp.validation import Floats
+
+_SMALL = 20_000  # pairs up to which a linear program explains why quotas cannot be met
+_PRICED = 1e-7  # share of the largest price below which a quota has no part in a conflict
+
+
+def prove_infeasible(
+    problem: Problem,
+    bias: Floats,
+    prices: Floats,
+    *,
+    tol: float,
+    method: str,
+    counters: Mapping[str, float],
+    began: float,
+) -> Solution | None:
+    """Claim that no policy meets the quotas and say why, or None if bias and prices do not prove it."""
+    if _ceiling_at_rest(problem, bias, prices) >= 0:
+        return None
+    if problem.mdp.n_pairs <= _SMALL:
+        return explain(problem, tol=tol, method=method, start=began)
+    bias, prices = _smallest_conflict(problem, bias, prices)
+    conflict = tuple(np.flatnonzero(prices).tolist())
+    reach_bias = np.array([_reach_witness(problem, k, capped=prices[k] < 0) for k in conflict])
+    reach = [
+        reach_limit(problem, k, h, capped=prices[k] < 0) for k, h in zip(conflict, reach_bias, strict=True)
+    ]
+    factor, factor_bias, factor_prices = _factor_witness(problem)
+    nearest = _nearest(problem)
+    why = Infeasibility(conflict, np.array(reach), reach_bias, factor, factor_bias, factor_prices, *nearest)
+    counters = {**counters, "seconds": time.perf_counter() - began}
+    return conclude_infeasible(problem, bias, prices, why, tol=tol, method=method, counters=counters)
+
+
+@dataclass(frozen=True, eq=False)
+class CommonFactor:
+    """Bounds on the largest alpha such that ``alpha * at_least`` and the caps can be met together."""
+
+    lower: float
+    upper: float
+    bias: Floats  # (S,)
+    prices: Floats  # (K,): with bias, the witness of upper
+
+
+def largest_factor(problem: Problem, *, tol: float = 1e-4) -> CommonFactor:
+    """Return how far all ``at_least`` quotas can be scaled together, within tol where possible."""
+    low, high = price_box(problem)
+    owed = np.isfinite(low)
+    if not owed.any():
+        raise ProblemError("no quota asks for at_least, so there is nothing to scale")
+    search = Search(problem, np.zeros(problem.mdp.n_pairs), Mixture(low, high, factor=True))
+    mu = np.zeros(low.size)
+    mu[owed] = 1 / (owed.sum() * low[owed])
+    broken = search.run(mu, 0.8 * tol, lambda s: False)
+    h, mu = search.witness
+    lower = search.value if broken <= EXACT else 0.0
+    return CommonFactor(lower, factor_limit(problem, h, mu), h, mu)
+
+
+def _ceiling_at_rest(problem: Problem, bias: Floats, prices: Floats) -> float:
+    """Ceiling without rewards: negative where no policy meets the quotas."""
+    return rounded.ceiling(problem, np.zeros(problem.mdp.n_pairs), bias, prices)
+
+
+def _elastic(problem: Problem, tol: float) -> Search:
+    """Search for the least total break of the quotas, until it is known to be positive or none."""
+    search = Search(problem, np.zeros(problem.mdp.n_pairs), Mixture(*price_box(problem)))
+    search.master.penalty = 1.0
+    search.run(np.zeros(problem.n_quotas), tol, lambda s: s.upper < -1e-9 and tol > 1e-3)
+    return search
+
+
+def _smallest_conflict(problem: Problem, bias: Floats, prices: Floats) -> tuple[Floats, Floats]:
+    """Proof that charges as few quotas as a deletion filter leaves."""
+    needed: set[int] = set()
+    while True:
+        prices = np.where(np.abs(prices) > _PRICED * np.abs(prices).max(), prices, 0.0)
+        open_ = [k for k in np.flatnonzero(prices).tolist() if k not in needed]
+        if not open_:
+            return bias, prices
+        k = min(open_, key=lambda j: abs(prices[j]))
+        kept = np.flatnonzero(prices).tolist()
+        kept.remove(k)
+        fewer = Problem(problem.mdp, [problem.quotas[j] for j in kept])
+        search = _elastic(fewer, 1e-2)
+        trial = np.zeros(problem.n_quotas)
+        trial[kept] = search.witness[1]
+        if _ceiling_at_rest(problem, search.witness[0], trial) < 0:
+            bias, prices = search.witness[0], trial
+        else:
+            needed.add(k)
+
+
+def _reach_witness(problem: Problem, k: int, *, capped: bool) -> Floats:
+    """Relative values that limit the share of one quota alone."""
+    counts = problem.members[[k]].toarray()[0] * (-1.0 if capped else 1.0)
+    alone = problem.without_quotas()
+    search = Search(alone, counts, Mixture(*price_box(alone)))
+    _, h = search.best(np.zeros(0), 1e-7)
+    return search.device.get(h)
+
+
+def _factor_witness(problem: Problem) -> tuple[float | None, Floats, Floats]:
+    """Largest common factor of what is owed, with its witness."""
+    if not (problem.at_least > 0).any():
+        return None, np.zeros(problem.mdp.n_states), np.zeros(problem.n_quotas)
+    found = largest_factor(problem)
+    return (found.upper if math.isfinite(found.upper) else None), found.bias, found.prices
+
+
+def _nearest(problem: Problem) -> tuple[Floats, Floats]:
+    """Bounds that a mixture meets, moved by nearly as little as possible in total."""
+    low, high = price_box(problem)
+    search = _elastic(problem, 1e-4)
+    near_low, near_high = search.master.stretched(low, high)
+    return (
+        np.where(np.isfinite(low), np.clip(np.floor(near_low * 1e9) / 1e9, 0, 1), 0.0),
+        np.where(np.isfinite(high), np.clip(np.ceil(near_high * 1e9) / 1e9, 0, 1), 1.0),
+    )

@@ -1,0 +1,113 @@
+"""Column generation: slow chains, sharp prices, proofs of infeasibility. See also test_dual.py."""
+
+import numpy as np
+import pytest
+from scipy.sparse import coo_array
+
+from fairmdp import MDP, Problem, ProblemError, Quota, Status, scenarios, solve_lp, verify
+from fairmdp.certificate.checker import factor_limit
+from fairmdp.solvers import conflict
+from fairmdp.solvers.colgen import solve_colgen
+from fairmdp.solvers.conflict import largest_factor
+from fairmdp.solvers.prices import paid, tightened
+
+
+def corridor(length, quota):
+    """Slow mixing: a walk that pays at one end and owes time to the other."""
+    s = np.arange(length)
+    rows, cols, vals = [], [], []
+    for a, step in enumerate((-1, 1)):
+        for move, p in ((step, 0.6), (-step, 0.4)):
+            rows.append(2 * s + a)
+            cols.append(np.clip(s + move, 0, length - 1))
+            vals.append(np.full(length, p))
+    P = coo_array(
+        (np.concatenate(vals), (np.concatenate(rows), np.concatenate(cols))), shape=(2 * length, length)
+    )
+    r = np.repeat(1 - s / length, 2)
+    mdp = MDP(P.tocsr(), r, np.repeat(s, 2))
+    return Problem(mdp, [Quota("far", states=s[-length // 4 :], at_least=quota)])
+
+
+@pytest.mark.parametrize("length, quota", [(30, 0.3), (30, 0.5)])
+def test_slow_chain(length, quota):
+    problem = corridor(length, quota)
+    sol, exact = solve_colgen(problem), solve_lp(problem)
+    assert verify(problem, sol).ok and sol.status in (Status.OPTIMAL, Status.FEASIBLE)
+    assert sol.gain <= exact.upper + 1e-9 and sol.upper >= exact.gain - 1e-9
+    assert sol.upper <= exact.upper + 1e-6
+
+
+def test_never_claims_an_unfair_policy():
+    """Two classes that never meet unless an action leads across: mixtures are no policies."""
+    P = np.eye(4)[[0, 1, 1, 0]] * (1 - 1e-9) + np.full((4, 4), 1e-9 / 4)
+    problem = Problem(
+        MDP(P[:, :2] / P[:, :2].sum(axis=1, keepdims=True), [1.0, -5.0, 0.5, -5.0], [0, 0, 1, 1]),
+        [Quota("b", states=[1], at_least=0.5)],
+    )
+    sol = solve_colgen(problem)
+    verdict = verify(problem, sol)
+    assert verdict.ok
+    if sol.status is not Status.UNDECIDED:
+        assert verdict.shares[0, 0] >= 0.5 - 1e-9
+    assert sol.upper >= solve_lp(problem).gain - 1e-9
+
+
+def test_common_factor_is_bracketed():
+    problem = scenarios.garnet(n_states=200, seed=5)
+    found = largest_factor(problem, tol=1e-6)
+    assert found.lower <= found.upper <= found.lower + 2e-6
+    assert found.upper == factor_limit(problem, found.bias, found.prices)
+    for factor, status in ((found.lower - 1e-6, Status.OPTIMAL), (found.upper + 1e-4, Status.INFEASIBLE)):
+        assert solve_lp(problem.with_bounds(at_least=problem.at_least * factor)).status is status
+    with pytest.raises(ProblemError, match="no quota asks for at_least"):
+        largest_factor(problem.with_bounds(at_least=np.zeros(5), at_most=np.full(5, 0.9)))
+
+
+@pytest.mark.parametrize("excess", [1.1, 1.01])
+def test_large_problems_explain_infeasibility_too(monkeypatch, excess):
+    problem = scenarios.garnet(n_states=300, n_quotas=3, seed=5)
+    problem = problem.with_quotas([Quota("idle", states=[0], at_least=1e-6)])
+    owed = problem.at_least.copy()
+    owed[:3] *= largest_factor(problem).upper * excess
+    beyond = problem.with_bounds(at_least=owed)
+    by_lp = solve_colgen(beyond)
+    monkeypatch.setattr(conflict, "_SMALL", 0)
+    sol = solve_colgen(beyond)
+    assert sol.status is by_lp.status is Status.INFEASIBLE
+    assert verify(beyond, sol).ok and verify(beyond, by_lp).ok
+    why, exact = sol.infeasibility, by_lp.infeasibility
+    assert why.conflict == exact.conflict == (0, 1, 2)  # the idle quota has no part in it
+    np.testing.assert_allclose(why.reach, exact.reach, atol=1e-5)
+    assert why.common_factor == pytest.approx(exact.common_factor, abs=1e-4)
+    nearest = beyond.with_bounds(at_least=why.nearest_at_least - 1e-7 * (why.nearest_at_least > 1e-6))
+    assert solve_lp(nearest).status is Status.OPTIMAL
+    moved = np.abs(why.nearest_at_least - owed).sum()
+    assert moved <= np.abs(exact.nearest_at_least - owed).sum() + 2e-4
+
+
+def test_start_and_interrupt():
+    problem = scenarios.garnet(n_states=400, tightness=0.99, seed=2)
+    cold = solve_colgen(problem)
+    warm = solve_colgen(problem, start=cold)
+    assert warm.status is Status.OPTIMAL and verify(problem, warm).ok
+    assert warm.counters["columns"] < cold.counters["columns"]
+    seen = []
+
+    def stop(state):
+        seen.append(state)
+        if len(seen) == 8:
+            raise KeyboardInterrupt
+
+    part = solve_colgen(problem, progress=stop)
+    assert "interrupted" in part.notes[0] and verify(problem, part).ok
+    assert part.upper >= cold.gain - 1e-9
+    uppers = [state["upper"] for state in seen]
+    assert uppers == sorted(uppers, reverse=True)
+
+
+def test_tightened_stops_at_the_middle():
+    low, high = tightened(np.array([0.2, -np.inf, 0.3, 0.4]), np.array([np.inf, 0.5, 0.3, 0.6]), 0.05)
+    np.testing.assert_allclose(low, [0.25, -np.inf, 0.3, 0.45])
+    np.testing.assert_allclose(high, [np.inf, 0.45, 0.3, 0.55])
+    assert paid(np.array([2.0, -1.0, 0.0]), np.array([0.1, -np.inf, 9]), np.array([np.inf, 0.5, 9])) == -0.3
