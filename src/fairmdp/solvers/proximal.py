@@ -1,0 +1,614 @@
+"""A quota for every state, or for thousands of groups: proximal points and a semismooth Newton method.
+
+With as many quotas as states the linear program has no small part to enumerate, but its dual can be
+smoothed. Write an occupancy as ``x_i = w_s z_i`` with weights w near the uniform policy's shares, and let C
+be the z that have mass 1 and meet the quotas. Around a centre z_k ::
+
+    phi(h) = max_{z in C}  sum_i w_s [ q_i z_i - (z_i - z_k,i)^2 / (2 sigma) ],   q = r + P h - h_s
+
+is convex and once differentiable; its gradient is the flow residual of the maximiser z(h), a projection
+onto C that costs one pass. Newton's method with conjugate gradients minimises it, z(h) becomes the next
+centre, and sigma grows. A small ``tau sigma |h - h_k|_w^2 / 2`` is added: at some states on their quota h is
+hardly determined, and without it Newton sends them far beyond the next kink of phi.
+
+Two by-products close the gap long before h and z converge:
+
+* **Ceiling.** Every h proves ``D(h) = (1 - R) max_g T_g + sum_g rho_g T_g``, T_g the largest q of a group and
+  R the sum of quotas: the prices ``mu_g = max T - T_g`` are the best ones for this h. A few Bellman sweeps
+  on the groups above their quota lower it further.
+* **Fair policies.** The quotas inside C are raised by a factor that costs a fraction of the gap; z is
+  projected onto the occupancies that meet them, and the flow residual that is left is smaller than the
+  raise, so the shares of the policy's own chain meet the true quotas.
+
+Array work goes through a `KernelSet`, so that it can run elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from fairmdp.certificate.checker import reward_scale
+from fairmdp.chain import Chain
+from fairmdp.errors import ProblemError
+from fairmdp.kernels import proximal as numba_kernels
+from fairmdp.kernels.proximal import Model, Scratch
+from fairmdp.problem import Problem
+from fairmdp.solution import Solution, Status
+from fairmdp.solvers.conclude import check_tol, conclude
+from fairmdp.solvers.infeasible import explain
+from fairmdp.solvers.policy import policy_of, uniform_policy
+from fairmdp.validation import Bools, Floats, Ints, count_of, refuse
+
+Progress = Callable[[dict[str, float]], None]
+
+_OUTER = 250  # proximal steps before giving up
+_PATIENCE = 20  # proximal steps without halving the gap after which sigma may grow further and tau falls
+_SIGMA, _SIGMA_LIMIT, _SIGMA_MOST = 1.0, 1e3, 1e6
+_SIGMA_GROWTH = 1.5  # faster growth leaves the inner problems unsolved
+_INNER = 1.0  # inner problems stop at |g| < _INNER min(1, |z - z_k|) / sqrt(sigma)
+_NEWTON = 40
+_CG = 500
+_CG_TOL = 0.2
+_DAMPING = 0.1
+_TAU = 3e-4  # weight of the dual proximal term, at most ...
+_TAU_GAP = 30.0  # ... and at most this many gaps
+_POLISH = 20  # Newton steps of a polish
+_POLISH_EVERY = 2  # proximal steps from one policy to the next
+_RAISE = 0.05  # most by which quotas are raised
+_RAISE_COST = 0.3  # part of the gap that raising them may cost
+_SWEEPS = 15
+_NEARBY = 0.03  # gap below which a policy is worth making
+_WEIGHT_FLOOR = 0.05  # least weight of a state, relative to an even split
+_EXPLAIN_STATES = 300  # states up to which the reason for infeasibility is looked for
+
+_METHOD = "proximal: proximal points and semismooth Newton, quotas in the prox"
+_INTERRUPTED = "interrupted: this is the best that was proved until then"
+_IMPOSSIBLE = "bias and prices prove that no policy meets the quotas"
+
+
+class KernelSet(Protocol):
+    """The array functions that the mathematics below is written in; `kernels.proximal` documents them."""
+
+    def scratch_for(self, model: Model) -> Scratch: ...
+
+    def advantages(self, model: Model, r: Floats, h: Floats, out: Floats) -> None: ...
+
+    def project(
+        self, model: Model, scratch: Scratch, centre: Floats, q: Floats, u: Floats, step: float,
+        sigma: float, c: Floats, lam: float, z: Floats, theta: Floats,
+    ) -> tuple[float, float]: ...  # fmt: skip
+
+    def flow(self, model: Model, z: Floats, out: Floats) -> tuple[float, float]: ...
+
+    def direction(
+        self, model: Model, scratch: Scratch, z: Floats, loose: Bools, g: Floats, damping: Floats,
+        tol: float, most: int, d: Floats,
+    ) -> int: ...  # fmt: skip
+
+    def distance(self, model: Model, z: Floats, centre: Floats) -> float: ...
+
+    def tops(self, model: Model, q: Floats, out: Floats) -> None: ...
+
+    def sweep(self, model: Model, r: Floats, level: Floats, h: Floats, times: int) -> None: ...
+
+    def policy(self, model: Model, z: Floats, q: Floats, out: Floats) -> None: ...
+
+    def law(self, model: Model, scratch: Scratch, pi: Floats, nu: Floats, tol: float, most: int) -> float: ...
+
+    def visits(self, model: Model, x: Floats, out: Floats) -> None: ...
+
+    def shares(self, model: Model, nu: Floats, out: Floats) -> None: ...
+
+
+def solve_proximal(
+    problem: Problem, *, tol: float = 1e-6, start: Solution | None = None, progress: Progress | None = None
+) -> Solution:
+    """Best gain under many quotas on disjoint sets of states, to a certified gap.
+
+    Meant for models that mix well, with a quota for every state or for thousands of groups, where the
+    linear program is too large to be solved exactly. On slowly mixing models, and where nearly all quotas
+    bind, `solve_lp` is better.
+
+    Parameters
+    ----------
+    problem
+        Model and quotas; every quota an ``at_least`` over states, no state in two of them.
+    tol
+        Certified gap, relative to the span of the rewards, at which to stop.
+    start
+        A solution of the same model under other quotas, to start from.
+    progress
+        Called after every proximal step with ``upper, lower, gap, worst_slack, seconds``.
+
+    Returns
+    -------
+    Solution
+        Gain and shares are those of the policy's own chain, proved by the certificate. Ctrl-C returns the
+        best that was found until then. Quotas that cannot be met are INFEASIBLE with the reason on small
+        models, and UNDECIDED with a proof in ``bias`` and ``prices`` on large ones.
+
+    Examples
+    --------
+    >>> from fairmdp import scenarios
+    >>> from fairmdp.solvers.proximal import solve_proximal
+    >>> sol = solve_proximal(scenarios.three_state(rho=[0.1, 0.1, 0.25]))
+    >>> sol.status.value, round(sol.gain, 5)
+    ('optimal', 0.44342)
+
+    References
+    ----------
+    .. [1] Li, Sun and Toh, *An asymptotically superlinearly convergent semismooth Newton augmented
+       Lagrangian method for linear programming*, SIAM J. Optim. 30 (2020). There the quotas would be rows
+       of the program; here they are part of the projection.
+    """
+    tol = check_tol(tol)
+    began = time.perf_counter()
+    run = _Run(problem, _layout(problem), tol, numba_kernels)
+    if start is not None:
+        run.start_from(start)
+    notes: tuple[str, ...] = ()
+    try:
+        for _ in range(_OUTER):
+            run.step()
+            if progress is not None:
+                progress({**run.report(), "seconds": time.perf_counter() - began})
+            if run.impossible or run.gap <= 0.95 * tol:
+                break
+    except KeyboardInterrupt:
+        notes = (_INTERRUPTED,)
+    if run.impossible and problem.mdp.n_states <= _EXPLAIN_STATES:
+        return explain(problem, tol=tol, method=_METHOD, start=began)
+    return run.conclude(notes, began)
+
+
+class _Layout(NamedTuple):
+    """Places of states and pairs once the states of a quota are neighbours."""
+
+    states: Ints  # (S,), state at each place
+    pairs: Ints  # (SA,), pair at each place
+    groups: Ints  # (G + 1,), first place of each group
+    rho: Floats  # (G,), share owed to each group, 0 for a state by itself
+    group_of: Ints  # (K,), group of each quota, -1 where it asks for nothing
+
+
+def _layout(problem: Problem) -> _Layout:
+    """Order the states by quota, or refuse quotas that this method does not take."""
+    mdp, owed = problem.mdp, problem.at_least > 0
+    S, K = mdp.n_states, problem.n_quotas
+    advice = 'solve_proximal takes at_least over disjoint sets of states; use method "lp"'
+    capped = problem.at_most < 1
+    if capped.any():
+        k = int(np.argmax(capped))
+        refuse(
+            f"quota {problem.names[k]} has a cap, at_most {problem.at_most[k]:.12g}",
+            f"{count_of(capped.sum(), K, 'quotas')} capped",
+            advice,
+        )
+    quota = np.repeat(np.arange(K), np.diff(problem.members.indptr))
+    counted = owed[quota]
+    pairs, quota = problem.members.indices[counted], quota[counted]
+    times = np.bincount(pairs, minlength=mdp.n_pairs)
+    if times.max() > 1:
+        i = int(np.argmax(times))
+        first, second = (problem.names[k] for k in quota[pairs == i][:2])
+        refuse(
+            f"quotas {first} and {second} overlap",
+            f"both hold {mdp.pair_text(i)}; {count_of((times > 1).sum(), times.size, 'pairs')} in several",
+            advice,
+        )
+    quota_of = np.full(mdp.n_pairs, -1)
+    quota_of[pairs] = quota
+    ends = mdp.pair_ptr[:-1]
+    split = np.minimum.reduceat(quota_of, ends) < np.maximum.reduceat(quota_of, ends)
+    if split.any():
+        s = int(np.argmax(split))
+        k = int(quota_of[ends[s] : mdp.pair_ptr[s + 1]].max())
+        refuse(
+            f"quota {problem.names[k]} holds some actions of state {mdp.state_name(s)} and not others",
+            f"{count_of(split.sum(), S, 'states')} split",
+            advice,
+        )
+    return _grouped(problem, quota_of[ends])
+
+
+def _grouped(problem: Problem, quota_of: Ints) -> _Layout:
+    """Layout of states with the given quotas, -1 for none: each group stands where its first state was."""
+    mdp = problem.mdp
+    S, K = mdp.n_states, problem.n_quotas
+    places = np.arange(S)
+    head = np.full(K, S)
+    np.minimum.at(head, quota_of[quota_of >= 0], places[quota_of >= 0])
+    key = places if K == 0 else np.where(quota_of >= 0, head[quota_of], places)
+    states = np.argsort(key, kind="stable")
+    groups = np.concatenate([[0], np.flatnonzero(np.diff(key[states])) + 1, [S]])
+    quota = quota_of[states[groups[:-1]]]  # (G,)
+    rho = np.zeros(quota.size) if K == 0 else np.where(quota >= 0, problem.at_least[quota], 0.0)
+    group_of = np.full(K, -1)
+    group_of[quota[quota >= 0]] = np.flatnonzero(quota >= 0)
+    counts = mdp.n_actions[states]
+    before = np.cumsum(counts) - counts
+    pairs = np.repeat(mdp.pair_ptr[states] - before, counts) + np.arange(mdp.n_pairs)
+    return _Layout(states, pairs, groups, rho, group_of)
+
+
+def _model(problem: Problem, layout: _Layout) -> Model:
+    """The transitions in the order of the layout, with an even weight for every state."""
+    mdp = problem.mdp
+    S = mdp.n_states
+    place = np.empty(S, np.int32)
+    place[layout.states] = np.arange(S, dtype=np.int32)
+    P = mdp.P if (np.diff(layout.pairs) == 1).all() else mdp.P[layout.pairs]
+    return Model(
+        indptr=P.indptr.astype(np.int64),
+        indices=place[P.indices],
+        data=P.data.copy(),
+        pairs=np.concatenate([[0], np.cumsum(mdp.n_actions[layout.states])]).astype(np.int64),
+        groups=layout.groups.astype(np.int64),
+        w=np.full(S, 1 / S),
+    )
+
+
+@dataclass(eq=False)
+class _Point:
+    """A dual point h, what follows from it, and how Newton's steps are damped there."""
+
+    h: Floats  # (S,)
+    q: Floats  # (SA,), r + P h - h_s
+    z: Floats  # (SA,), maximiser of the inner problem
+    theta: Floats  # (G,), its thresholds
+    lam: float  # the common one
+    extra: Floats  # (S,), damping of single states beyond the common one
+    radius: float  # longest step of a state that is not damped further
+
+    @property
+    def loose(self) -> Bools:
+        """Groups above their quota, (G,)."""
+        return self.theta >= self.lam
+
+
+@dataclass(frozen=True, eq=False)
+class _Fair:
+    """A policy that meets the quotas, by its own chain as far as floating point goes."""
+
+    x: Floats  # (SA,)
+    gain: float
+    slack: float
+
+
+class _Run:
+    """The state of a solve, in the order of the layout and in rewards scaled to [0, 1]."""
+
+    def __init__(self, problem: Problem, layout: _Layout, tol: float, kernels: KernelSet) -> None:
+        self.problem, self.layout, self.tol, self.kernels = problem, layout, tol, kernels
+        mdp = problem.mdp
+        self.scale, self.base = reward_scale(problem), float(mdp.r.min())
+        self.r = (mdp.r[layout.pairs] - self.base) / self.scale  # (SA,)
+        self.rho, self.free = layout.rho, max(1.0 - float(layout.rho.sum()), 0.0)
+        self.s_of = np.repeat(np.arange(mdp.n_states), mdp.n_actions[layout.states])
+        self.model = _model(problem, layout)
+        self.scratch = kernels.scratch_for(self.model)
+        uniform = uniform_policy(mdp)[layout.pairs]
+        nu = self.model.w.copy()
+        settled = kernels.law(self.model, self.scratch, uniform, nu, 1e-10, 500) <= 1e-10
+        w = np.maximum(nu, _WEIGHT_FLOOR / mdp.n_states)
+        self.model = self.model._replace(w=w / w.sum())
+        self.spread = uniform * nu[self.s_of]  # the uniform policy's occupancy
+        self.centre = self.spread / self.model.w[self.s_of]
+        self.point = self._origin(self.centre)
+        self.kernels.advantages(self.model, self.r, self.point.h, self.point.q)
+        self.sigma, self.limit, self.raise_ = _SIGMA, _SIGMA_LIMIT, self._raise_within(_RAISE)
+        self.tau = _TAU
+        self.halved = (math.inf, 0.0)  # gap when it had last halved, and at which step
+        self.upper, self.witness = math.inf, (self.point.h.copy(), np.zeros(self.rho.size))
+        self.impossible = False
+        self.best: _Fair | None = None
+        self.anchor: Floats | None = None  # an occupancy that meets the quotas
+        self.last = self.spread
+        if settled and (self._shares(self.spread) >= self.rho).all():
+            self._offer(self.spread)
+        self.due = 0.0  # step at which the next policy is made
+        self.raise_cost = _RAISE_COST
+        self.counters = {"steps": 0.0, "newton": 0.0, "cg": 0.0}
+
+    @property
+    def lower(self) -> float:
+        """Gain of the best fair policy so far."""
+        return -math.inf if self.best is None else self.best.gain
+
+    @property
+    def gap(self) -> float:
+        """Distance between what was found and what is possible."""
+        return self.upper - self.lower
+
+    def start_from(self, start: Solution) -> None:
+        """Begin at a solution of the same model under other quotas."""
+        mdp, layout = self.problem.mdp, self.layout
+        if start.bias.shape != (mdp.n_states,) or start.policy.shape != (mdp.n_pairs,):
+            raise ProblemError(
+                f"start has {start.bias.size} states and {start.policy.size} pairs, "
+                f"this model has {mdp.n_states} and {mdp.n_pairs}\n  start from a solution of the same model"
+            )
+        point = self.point
+        point.h[:] = start.bias[layout.states] / self.scale
+        self.kernels.advantages(self.model, self.r, point.h, point.q)
+        if start.has_policy:
+            self.centre = start.occupancy[layout.pairs] / self.model.w[self.s_of]
+            self.sigma = math.sqrt(_SIGMA * _SIGMA_LIMIT)
+
+    def step(self) -> None:
+        """One proximal step: inner problem, ceiling, fair policy, next centre."""
+        self.counters["steps"] += 1
+        point, c = self.point, self.rho * (1 + self.raise_)
+        tau = min(self.tau, _TAU_GAP * self.gap)
+        self._minimise(point, self.r, self.centre, self.sigma, tau, c, self._close, _NEWTON, _CG_TOL)
+        self._lower_ceiling()
+        self.centre = point.z.copy()
+        if self.best is None:
+            self._look_for_proof()
+        promised = float((self.r * point.z * self.model.w[self.s_of]).sum())
+        near = self.upper - promised < _NEARBY or self.counters["steps"] > 2 * _PATIENCE
+        if near and self.counters["steps"] >= self.due:
+            before = self.gap
+            mixed = self._make_policy(c)
+            self.due = self.counters["steps"] + _POLISH_EVERY
+            # Where several prices are optimal, raised quotas cost the dearest: more than was reckoned.
+            if mixed > 0:
+                self.raise_cost = min(2 * self.raise_cost, _RAISE_COST)
+            elif self.gap > 0.8 * before:
+                self.raise_cost = max(0.5 * self.raise_cost, 0.1 * _RAISE_COST)
+        tops = self.witness[1]
+        paid = float((self.rho * (tops.max() - tops)).sum())  # what raising all quotas by 1 would cost
+        self.raise_ = self._raise_within(self.raise_cost * max(self.gap, 0.0) / paid if paid > 0 else _RAISE)
+        if self.gap < 0.5 * self.halved[0]:
+            self.halved = (self.gap, self.counters["steps"])
+        elif self.counters["steps"] > self.halved[1] + _PATIENCE:
+            self.halved = (self.gap, self.counters["steps"])
+            self.limit = min(10 * self.limit, _SIGMA_MOST)
+            self.tau *= 0.1
+        self.sigma = min(self.sigma * _SIGMA_GROWTH, self.limit)
+
+    def report(self) -> dict[str, float]:
+        """Where the run stands, in the user's units."""
+        return {
+            "upper": self.base + self.scale * self.upper,
+            "lower": self.base + self.scale * self.lower,
+            "gap": self.scale * self.gap,
+            "worst_slack": math.nan if self.best is None else self.best.slack,
+        }
+
+    def conclude(self, notes: tuple[str, ...], began: float) -> Solution:
+        """Let the certificate say what was reached."""
+        problem, layout = self.problem, self.layout
+        h, tops = self.witness
+        bias = np.empty(h.size)
+        bias[layout.states] = h * self.scale
+        mu = (float(tops.max()) - tops) * self.scale
+        prices = np.where(layout.group_of >= 0, mu[layout.group_of], 0.0)
+        if self.impossible:
+            notes = (*notes, _IMPOSSIBLE)
+        found = self.last if self.best is None else self.best.x
+        # Classes that never meet have no law of their own; a little of a connected occupancy ties them.
+        for tie in (0.0, 0.1 * self.tol, 1e-4, 1e-2):
+            x = np.empty(problem.mdp.n_pairs)
+            x[layout.pairs] = found if tie == 0 else (1 - tie) * found + tie * self.spread
+            solution = conclude(
+                problem,
+                policy_of(problem.mdp, x),
+                bias,
+                prices,
+                tol=self.tol,
+                method=_METHOD,
+                counters={**self.counters, "seconds": time.perf_counter() - began},
+                notes=notes,
+            )
+            if solution.status is not Status.UNDECIDED or self.best is None:
+                break
+        return solution
+
+    def _minimise(
+        self,
+        point: _Point,
+        r: Floats,
+        centre: Floats,
+        sigma: float,
+        tau: float,
+        c: Floats,
+        close: Callable[[_Point, float, float], bool],
+        most: int,
+        cg_tol: float,
+    ) -> None:
+        """Newton's method for phi and its proximal term from a point, in place."""
+        k, model, scratch = self.kernels, self.model, self.scratch
+        u, none = np.zeros_like(point.q), np.zeros_like(point.q)
+        g, d, start = np.zeros_like(point.h), np.zeros_like(point.h), point.h.copy()
+        pull = tau * sigma * model.w
+        point.lam, _ = k.project(
+            model, scratch, centre, point.q, u, 0.0, sigma, c, point.lam, point.z, point.theta
+        )
+        for count in range(1, most + 1):
+            norm, worst = k.flow(model, point.z, g)
+            if tau:
+                g += pull * (point.h - start)
+                norm = math.sqrt(float((g * g / model.w).sum()))
+            if close(point, norm, worst):
+                break
+            common = _DAMPING * min(1.0, norm)
+            damping = (np.maximum(point.extra, common) + tau) * model.w
+            self.counters["newton"] += 1
+            self.counters["cg"] += k.direction(
+                model, scratch, point.z, point.loose, g / sigma, damping, cg_tol, _CG, d
+            )
+            k.advantages(model, none, d, u)
+            slope, bend = float((g * d).sum()), float((pull * d * d).sum())
+            drift = float((pull * (point.h - start) * d).sum())
+            step = self._line_search(point, centre, sigma, c, u, slope, drift, bend)
+            _adapt(point, np.abs(d), step, common)
+            point.h += step * d
+            point.q += step * u
+            if count % 8 == 0:  # rounding adds up
+                k.advantages(model, r, point.h, point.q)
+
+    def _line_search(
+        self, point: _Point, centre: Floats, sigma: float, c: Floats, u: Floats, slope: float, drift: float,
+        bend: float,
+    ) -> float:  # fmt: skip
+        """Step at which the slope has fallen to a fifth; z is left there.
+
+        The proximal term adds ``drift + step * bend`` to the slope.
+        """
+        k = self.kernels
+        low, at_low, high, at_high = 0.0, slope, math.inf, 0.0
+        step = 1.0
+        for _ in range(12):
+            point.lam, here = k.project(
+                self.model, self.scratch, centre, point.q, u, step, sigma, c, point.lam, point.z, point.theta
+            )
+            here += drift + step * bend
+            if abs(here) <= 0.2 * abs(slope):
+                break
+            if here < 0:
+                low, at_low = step, here
+            else:
+                high, at_high = step, here
+            if math.isinf(high):
+                secant = step * slope / (slope - here) if here > slope else math.inf
+                step *= min(max(secant / step, 1.5), 4.0)
+            else:
+                secant = (low * at_high - high * at_low) / (at_high - at_low)
+                margin = 0.1 * (high - low)
+                step = min(max(secant, low + margin), high - margin)
+        return step
+
+    def _close(self, point: _Point, norm: float, worst: float) -> bool:
+        moved = self.kernels.distance(self.model, point.z, self.centre)
+        return norm < _INNER * min(1.0, moved) / math.sqrt(self.sigma)
+
+    def _lower_ceiling(self) -> None:
+        """Keep h, or a copy of it after some sweeps, if it proves more."""
+        k, model, point = self.kernels, self.model, self.point
+        q, tops = np.empty_like(point.q), np.empty_like(point.theta)
+        # A single state at its quota keeps its h: that is where its own price is read off.
+        swept = point.loose | (np.diff(model.groups) > 1)
+        h = point.h.copy()
+        k.sweep(model, self.r, np.where(swept, point.theta / self.sigma, np.nan), h, _SWEEPS)
+        for candidate in (point.h, h):
+            k.advantages(model, self.r, candidate, q)
+            k.tops(model, q, tops)
+            ceiling = self._ceiling(tops)
+            if ceiling < self.upper:
+                self.upper, self.witness = ceiling, (candidate.copy(), tops.copy())
+
+    def _ceiling(self, tops: Floats) -> float:
+        """``(1 - R) max T + rho T``."""
+        return self.free * float(tops.max()) + float((self.rho * tops).sum())
+
+    def _look_for_proof(self) -> None:
+        """Quotas are impossible if h proves a negative ceiling for rewards of 0."""
+        h, _ = self.witness
+        q, tops = np.empty_like(self.r), np.empty_like(self.rho)
+        self.kernels.advantages(self.model, np.zeros_like(self.r), h, q)
+        self.kernels.tops(self.model, q, tops)
+        if self._ceiling(tops) < -1e-12 * float(np.abs(h).max(initial=1.0)):
+            self.impossible, self.witness = True, (h, tops)
+
+    def _make_policy(self, c: Floats) -> float:
+        """Project z onto the raised quotas and the flow equations, and offer its policy."""
+        k, model, point = self.kernels, self.model, self.point
+        fine = max(0.1 * self.raise_, 1e-13)
+        polished = self._origin(point.z)
+        self._minimise(
+            polished,
+            np.zeros_like(self.r),
+            point.z,
+            1.0,
+            0.0,
+            c,
+            lambda _, norm, worst: worst < fine,
+            _POLISH,
+            0.05,
+        )
+        pi = np.empty_like(self.r)
+        k.policy(model, polished.z, point.q, pi)
+        nu = self._visits(polished.z * model.w[self.s_of])
+        if k.law(model, self.scratch, pi, nu, 1e-12, 500) > 1e-9:
+            nu = self._slow_law(pi, nu)
+        mixed = self._offer(pi * nu[self.s_of])
+        if mixed < 1e-2:
+            self.centre = polished.z
+        return mixed
+
+    def _offer(self, x: Floats) -> float:
+        """Keep an occupancy if it is fair and earns more; returns how much of the anchor was mixed in."""
+        shares = self._shares(x)
+        short = self.rho - shares
+        mixed = 0.0
+        if short.max() > 1e-12:
+            self.last = x
+            if self.anchor is None:
+                return 1.0
+            room = np.maximum(self._shares(self.anchor) - self.rho, 0.0)
+            off = short > 0
+            mixed = float((short[off] / (short[off] + room[off])).max())
+            x = (1 - mixed) * x + mixed * self.anchor
+            shares = self._shares(x)
+        elif self.anchor is None:
+            self.anchor = x
+        gain = float((self.r * x).sum())
+        if gain > self.lower:
+            owed = self.rho > 0
+            self.best = _Fair(x, gain, float((shares - self.rho)[owed].min(initial=math.inf)))
+        return mixed
+
+    def _slow_law(self, pi: Floats, nu: Floats) -> Floats:
+        """Law of a chain that power sweeps do not settle; nu itself where there is more than one."""
+        layout = self.layout
+        policy = np.empty_like(pi)
+        policy[layout.pairs] = pi
+        chain = Chain.of(self.problem.mdp, policy)
+        return chain.shares[layout.states] if len(chain.closed_classes) == 1 else nu
+
+    def _shares(self, x: Floats) -> Floats:
+        out = np.empty_like(self.rho)
+        self.kernels.shares(self.model, self._visits(x), out)
+        return out
+
+    def _visits(self, x: Floats) -> Floats:
+        nu = np.empty_like(self.model.w)
+        self.kernels.visits(self.model, x, nu)
+        return nu
+
+    def _origin(self, z: Floats) -> _Point:
+        """The point h = 0 with rewards of 0."""
+        S, G = self.model.w.size, self.rho.size
+        return _Point(np.zeros(S), np.zeros_like(z), z.copy(), np.zeros(G), 0.0, np.zeros(S), math.inf)
+
+    def _raise_within(self, wanted: float) -> float:
+        """A raise of the quotas that leaves half of the free time free."""
+        owed = 1.0 - self.free
+        return min(wanted, _RAISE, 0.5 * self.free / owed if owed > 0 else _RAISE)
+
+
+def _adapt(point: _Point, moves: Floats, step: float, common: float) -> None:
+    """Damp the states whose own move cut the step short.
+
+    H hardly sees some states at their quota; Newton sends them far, and the kink where they leave their
+    quota ends the step for all. Their damping grows with the excess over a radius, and fades otherwise.
+    """
+    longest = float(moves.max())
+    if step < 0.3:
+        point.radius = 3 * step * longest
+    elif step >= 0.9:
+        point.radius = 2 * max(point.radius if math.isfinite(point.radius) else 0.0, longest)
+    else:
+        point.radius = 1.5 * max(step, 0.5) * longest
+    over = moves > point.radius
+    point.extra *= 0.5
+    point.extra[over] = np.minimum(
+        np.maximum(2 * point.extra[over], common) * np.minimum(moves[over] / point.radius, 50.0), 10.0
+    )
