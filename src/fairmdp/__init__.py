@@ -19,9 +19,12 @@ if TYPE_CHECKING:
     from fairmdp.simulator import Simulator
     from fairmdp.solution import Solution, Status
     from fairmdp.solvers.auto import solve
+    from fairmdp.solvers.colgen import solve_colgen
+    from fairmdp.solvers.dual import solve_dual
     from fairmdp.solvers.lp import solve_lp
     from fairmdp.solvers.maxmin import solve_max_min
     from fairmdp.solvers.mirror import learn_mirror, solve_mirror
+    from fairmdp.solvers.proximal import solve_proximal
 
 __version__ = "0.1.0"
 
@@ -49,9 +52,12 @@ _HOME = {
     "save": "fairmdp.io",
     "scenarios": "fairmdp.scenarios",
     "solve": "fairmdp.solvers.auto",
+    "solve_colgen": "fairmdp.solvers.colgen",
+    "solve_dual": "fairmdp.solvers.dual",
     "solve_lp": "fairmdp.solvers.lp",
     "solve_max_min": "fairmdp.solvers.maxmin",
     "solve_mirror": "fairmdp.solvers.mirror",
+    "solve_proximal": "fairmdp.solvers.proximal",
     "verify": "fairmdp.certificate",
 }
 
@@ -79,9 +85,12 @@ __all__ = [
     "save",
     "scenarios",
     "solve",
+    "solve_colgen",
+    "solve_dual",
     "solve_lp",
     "solve_max_min",
     "solve_mirror",
+    "solve_proximal",
     "verify",
 ]
 

@@ -36,8 +36,9 @@ _MAX_POLICIES = 4096  # deterministic policies that are enumerated for an exact 
 def policy_matrix(mdp: MDP, policy: ArrayLike) -> csr_array:
     """Transition matrix of a policy's chain, ``P_pi[s, t] = sum_a pi(a|s) P(s, a; t)``, (S, S)."""
     weights = real_vector("policy", policy, mdp.n_pairs)
-    mix = csr_array((weights, np.arange(mdp.n_pairs), mdp.pair_ptr), shape=(mdp.n_states, mdp.n_pairs))
-    return mix @ mdp.P
+    played = np.flatnonzero(weights)
+    rows = np.searchsorted(played, mdp.pair_ptr)
+    return csr_array((weights[played], played, rows), shape=(mdp.n_states, mdp.n_pairs)) @ mdp.P
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from fairmdp.certificate.law import NEARLY_REDUCIBLE, Law, find_witness, no_law
+from fairmdp.chain import Chain
 from fairmdp.errors import ProblemError
 from fairmdp.mdp import MDP
 from fairmdp.problem import Problem
@@ -45,7 +46,7 @@ def ceiling(problem: Problem, r: Floats, bias: Floats, prices: Floats) -> float:
 def law(problem: Problem, policy: Floats) -> Law:
     """Intervals for the shares and the gain of a policy, from exactly evaluated inequalities."""
     mdp = problem.mdp
-    witness = find_witness(problem, policy)
+    witness = find_witness(Chain.of(mdp, policy))
     if isinstance(witness, str):
         return no_law(problem, witness)
     s0 = witness.s0

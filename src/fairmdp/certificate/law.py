@@ -33,9 +33,8 @@ class Witness:
     steps: Floats  # (S,), 0 at s0
 
 
-def find_witness(problem: Problem, policy: Floats) -> Witness | str:
-    """Return a witness for the law of a policy, or the reason why there is none."""
-    chain = Chain.of(problem.mdp, policy)
+def find_witness(chain: Chain) -> Witness | str:
+    """Return a witness for the long-run law of a chain, or the reason why there is none."""
     classes = len(chain.closed_classes)
     if classes > 1:
         return f"the policy's chain has {classes} closed classes: its long-run shares depend on the start"

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from fairmdp.certificate.law import NEARLY_REDUCIBLE, Law, find_witness, no_law
+from fairmdp.chain import Chain
 from fairmdp.problem import Problem
 from fairmdp.validation import Floats, Ints
 
@@ -37,10 +38,10 @@ def ceiling(problem: Problem, r: Floats, bias: Floats, prices: Floats) -> float:
     return bound + 2 * EPS * (abs(top) + abs(paid)) if math.isfinite(bound) else math.inf
 
 
-def law(problem: Problem, policy: Floats) -> Law:
-    """Proven intervals for the shares and the gain of a policy."""
+def law(problem: Problem, policy: Floats, chain: Chain | None = None) -> Law:
+    """Proven intervals for the shares and the gain of a policy; `chain` is its chain, if it is at hand."""
     mdp = problem.mdp
-    witness = find_witness(problem, policy)
+    witness = find_witness(Chain.of(mdp, policy) if chain is None else chain)
     if isinstance(witness, str):
         return no_law(problem, witness)
     Q, v, s0 = witness.chain.P, witness.chain.shares, witness.s0

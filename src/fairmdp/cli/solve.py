@@ -14,7 +14,9 @@ from fairmdp.cli.source import problem_options, read_problem
 
 @click.command()
 @problem_options
-@click.option("--method", default="auto", show_default=True, help="Solver: auto, lp or mirror.")
+@click.option(
+    "--method", default="auto", show_default=True, help="Solver: auto, lp, dual, proximal, colgen, mirror."
+)
 @click.option("--tol", default=1e-6, show_default=True, help="Certified relative gap that counts as optimal.")
 @click.option("--steps", type=click.IntRange(1), help="mirror: steps to make.  [default: 200000]")
 @click.option("--time", "seconds", type=click.FloatRange(0, min_open=True), help="mirror: seconds to spend.")
@@ -61,13 +63,14 @@ def solve(
     elif steps is not None or seconds is not None or checkpoint is not None:
         raise click.UsageError("--steps, --time and --checkpoint go with --method mirror")
     else:
-        solution = solve_problem(problem, method=method, tol=tol)
+        watched = None if as_json or not sys.stderr.isatty() else show_progress
+        solution = solve_problem(problem, method=method, tol=tol, progress=watched)
     if as_json:
         click.echo(json.dumps(solution_to_dict(solution), allow_nan=False))
     else:
         free = None
         if problem.n_quotas and solution.status is Status.OPTIMAL:
-            free = solve_problem(problem.without_quotas(), method=method, tol=tol)
+            free = solve_problem(problem.without_quotas(), tol=tol)
         click.echo(report.solution_text(source, problem, solution, free))
     if out is not None:
         solution.save(out)
@@ -76,6 +79,13 @@ def solve(
             click.echo(f"  saved   {out}   (recheck: fairmdp verify {again} {shlex.quote(out)})")
     codes = {Status.OPTIMAL: 0, Status.INFEASIBLE: 3, Status.FEASIBLE: 4, Status.UNDECIDED: 4}
     sys.exit(codes[solution.status])
+
+
+def show_progress(row: dict[str, float]) -> None:
+    """One line per report of a solver, for whoever waits at a terminal."""
+    lower = f"{row['lower']:.6f}" if row["lower"] > float("-inf") else "-"
+    bounds = f"gain between {lower} and {row['upper']:.6f}, worst slack {row['worst_slack']:+.1e}"
+    click.echo(f"  {row['seconds']:7.1f} s  {bounds}", err=True)
 
 
 def _repeat(source: str, params: tuple[str, ...], rho: str | None, quotas: tuple[str, ...]) -> str:

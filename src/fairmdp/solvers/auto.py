@@ -1,16 +1,39 @@
-"""`solve`: picks a method and says why."""
+"""`solve`: picks a method, says why, and hands over to the next one where it stalls."""
 
 from __future__ import annotations
 
-from fairmdp.errors import ProblemError
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from fairmdp.chain import policy_matrix
+from fairmdp.errors import ProblemError, SolverError
 from fairmdp.problem import Problem
-from fairmdp.solution import Solution
+from fairmdp.solution import Solution, Status
 from fairmdp.solvers.lp import solve_lp
+from fairmdp.solvers.policy import uniform_policy
 
-METHODS = ("lp", "mirror")
+METHODS = ("lp", "dual", "proximal", "colgen", "mirror")
+
+Progress = Callable[[dict[str, float]], None]
+
+_LP_PAIRS = 2500  # below this a linear program is done before anything else has been compiled
+_LP_SLOW_PAIRS = 10_000  # and up to this it copes best with chains that hardly mix
+_LP_RESCUE_PAIRS = 20_000  # and up to this it may be asked after another method has stalled
+_FEW_QUOTAS = 100
+_SWEEPS = 50
+_FAST = 1e-3  # what the sweeps must leave of a random function's span
 
 
-def solve(problem: Problem, *, method: str = "auto", tol: float = 1e-6) -> Solution:
+def solve(
+    problem: Problem,
+    *,
+    method: str = "auto",
+    tol: float = 1e-6,
+    start: Solution | None = None,
+    progress: Progress | None = None,
+) -> Solution:
     """Find the policy of largest gain among those that meet every quota.
 
     Parameters
@@ -18,14 +41,21 @@ def solve(problem: Problem, *, method: str = "auto", tol: float = 1e-6) -> Solut
     problem
         Model and quotas.
     method
-        ``"auto"``, or the name of a solver: ``"lp"``, or ``"mirror"`` (Algorithm 1, with its defaults).
+        ``"auto"``, or the name of a solver: ``"lp"`` (small models), ``"dual"`` (few quotas),
+        ``"proximal"`` (a quota for every state), ``"colgen"`` (slow chains), ``"mirror"`` (Algorithm 1).
     tol
         Certified gap, relative to the span of the rewards, up to which the answer is called optimal.
+    start
+        An earlier solution of the same states and actions, with other quotas or rewards, to start from;
+        methods that cannot use it do without.
+    progress
+        Called now and then with ``upper``, ``lower``, ``gap``, ``worst_slack`` and ``seconds``.
 
     Returns
     -------
     Solution
         What was proved is in ``status``; quotas that cannot be met are an answer, not an exception.
+        ``method`` says which solver answered and why it was chosen.
 
     Examples
     --------
@@ -35,10 +65,100 @@ def solve(problem: Problem, *, method: str = "auto", tol: float = 1e-6) -> Solut
     """
     if not isinstance(problem, Problem):
         raise ProblemError(f"solve takes a Problem, got a {type(problem).__name__}")
-    if method in ("auto", "lp"):
+    if method != "auto":
+        return _run(method, problem, tol, start, progress)
+    chosen, reason = choose(problem)
+    try:
+        first = _run(chosen, problem, tol, start, progress)
+    except SolverError:
+        if chosen != "lp":
+            raise
+        return _run("colgen", problem, tol, start, progress)
+    first = replace(first, method=f"{first.method}; {reason}") if reason else first
+    if first.status in (Status.OPTIMAL, Status.INFEASIBLE) or _interrupted(first):
+        return first
+    return _take_over(problem, chosen, first, tol, progress)
+
+
+def choose(problem: Problem) -> tuple[str, str]:
+    """Pick a method for a problem, and the reason for it."""
+    mdp = problem.mdp
+    if mdp.n_pairs <= _LP_PAIRS:
+        return "lp", ""
+    fast = mixes_fast(problem)
+    if problem.n_quotas <= _FEW_QUOTAS:
+        if fast:
+            return "dual", "chosen because the model mixes fast and its quotas are few"
+        if mdp.n_pairs <= _LP_SLOW_PAIRS:
+            return "lp", "chosen because the model mixes slowly and is small"
+        return "colgen", "chosen because the model mixes slowly and its quotas are few"
+    if _disjoint_state_quotas(problem) and fast:
+        return "proximal", "chosen because there are many disjoint quotas and the model mixes fast"
+    return "lp", "chosen because no other method takes so many quotas on such a model"
+
+
+def mixes_fast(problem: Problem) -> bool:
+    """Whether a few sweeps of the uniform policy's chain wipe out a random function of the state."""
+    P = policy_matrix(problem.mdp, uniform_policy(problem.mdp))
+    f = np.random.default_rng(0).standard_normal(problem.mdp.n_states)
+    span = float(np.ptp(f))
+    for _ in range(_SWEEPS):
+        f = 0.9 * (P @ f) + 0.1 * f  # damped, so that periodic chains settle too
+    return float(np.ptp(f)) <= _FAST * span
+
+
+def _run(
+    method: str, problem: Problem, tol: float, start: Solution | None, progress: Progress | None
+) -> Solution:
+    """Call a solver by name; those that need compiled kernels are imported only then."""
+    if method == "lp":
         return solve_lp(problem, tol=tol)
+    if method == "dual":
+        from fairmdp.solvers.dual import solve_dual
+
+        return solve_dual(problem, tol=tol, start=start, progress=progress)
+    if method == "proximal":
+        from fairmdp.solvers.proximal import solve_proximal
+
+        return solve_proximal(problem, tol=tol, start=start, progress=progress)
+    if method == "colgen":
+        from fairmdp.solvers.colgen import solve_colgen
+
+        return solve_colgen(problem, tol=tol, start=start, progress=progress)
     if method == "mirror":
         from fairmdp.solvers.mirror import solve_mirror
 
         return solve_mirror(problem, tol=tol)
     raise ProblemError(f"there is no method {method!r}; there are auto, {', '.join(METHODS)}")
+
+
+def _take_over(
+    problem: Problem, stalled: str, first: Solution, tol: float, progress: Progress | None
+) -> Solution:
+    """Let the next method go on from what is known, and keep the better answer."""
+    few = problem.n_quotas <= _FEW_QUOTAS
+    if stalled == "lp" and few:
+        following = "colgen"
+    elif stalled != "lp" and problem.mdp.n_pairs <= _LP_RESCUE_PAIRS:
+        following = "lp"
+    else:
+        return first
+    second = _run(following, problem, tol, first, progress)
+    better = second if _worth(second) > _worth(first) else first
+    return replace(better, method=f"{better.method}; {stalled} stalled and {following} was asked too")
+
+
+def _worth(solution: Solution) -> tuple[bool, bool, float]:
+    settled = solution.status in (Status.OPTIMAL, Status.INFEASIBLE)
+    return settled, solution.status is Status.FEASIBLE, -solution.gap if solution.has_policy else 0.0
+
+
+def _interrupted(solution: Solution) -> bool:
+    return any("interrupted" in note for note in solution.notes)
+
+
+def _disjoint_state_quotas(problem: Problem) -> bool:
+    """Whether quotas ask for at_least only, over sets of states that do not overlap."""
+    owed = problem.at_least > 0
+    once = (problem.members.T @ owed.astype(float)).max(initial=0.0) <= 1
+    return bool((problem.at_most == 1).all() and problem.over_states[owed].all() and once)

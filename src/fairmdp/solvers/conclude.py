@@ -34,7 +34,7 @@ def conclude(
     """
     mdp = problem.mdp
     chain = Chain.of(mdp, policy)
-    law = rounded.law(problem, policy)
+    law = rounded.law(problem, policy, chain)
     upper = rounded.ceiling(problem, mdp.r, bias, prices)
     status = proved_status(problem, law, upper, tol)
     if law.reason:

@@ -69,8 +69,8 @@ class FlowLP:
         self._cost_scale = float(np.abs(c).max()) or 1.0
         lp = highspy.HighsLp()
         lp.num_col_, lp.num_row_ = columns.shape
-        lp.sense_ = highspy.ObjSense.kMaximize
-        lp.col_cost_ = c / self._cost_scale
+        lp.sense_ = highspy.ObjSense.kMinimize  # HiGHS may flip the duals of PDLP when it maximises
+        lp.col_cost_ = -c / self._cost_scale
         lp.col_lower_ = np.zeros(lp.num_col_)
         lp.col_upper_ = np.full(lp.num_col_, highspy.kHighsInf)
         lp.row_lower_, lp.row_upper_ = (
@@ -112,9 +112,9 @@ class FlowLP:
         S, SA, _ = self._sizes
         solution, info = highs.getSolution(), highs.getInfo()
         columns = np.array(solution.col_value) / self._n
-        duals = np.array(solution.row_dual) * self._cost_scale
+        duals = -np.array(solution.row_dual) * self._cost_scale
         return Answer(
-            objective=info.objective_function_value * self._cost_scale / self._n,
+            objective=-info.objective_function_value * self._cost_scale / self._n,
             x=np.maximum(columns[:SA], 0.0),
             extra=columns[SA:],
             h=duals[:S],

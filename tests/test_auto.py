@@ -1,0 +1,104 @@
+"""Which method `solve` picks, and what happens when one stalls."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from checks import assert_optimal
+from models import random_problem
+
+from fairmdp import MDP, Problem, Quota, SolverError, Status, scenarios, solve, verify
+from fairmdp.solvers import auto
+
+
+def slow_queue(n):
+    """A random walk on a line: mixing takes about n^2 steps."""
+    rows = np.zeros((2 * n, n))
+    for s in range(n):
+        for a, up in enumerate((0.45, 0.55)):
+            rows[2 * s + a, min(s + 1, n - 1)] += up
+            rows[2 * s + a, max(s - 1, 0)] += 1 - up
+    r = np.repeat(np.linspace(0, 1, n), 2) - np.tile([0.0, 0.2], n)
+    return MDP(rows, r, np.repeat(np.arange(n), 2))
+
+
+@pytest.mark.parametrize(
+    "problem, method, words",
+    [
+        (scenarios.three_state(), "lp", ""),
+        (scenarios.garnet(600, n_quotas=4), "dual", "mixes fast and its quotas are few"),
+        (Problem(scenarios.garnet(600, n_quotas=0).mdp, rho=np.full(600, 1e-4)), "proximal", "many disjoint quotas"),
+        (Problem(slow_queue(1500), [Quota("low", states=range(700), at_least=0.4)]), "lp", "mixes slowly and is small"),
+    ],
+    ids=["small", "few quotas", "a quota for every state", "slow and small"],
+)  # fmt: skip
+def test_the_choice_and_its_reason(problem, method, words):
+    chosen, reason = auto.choose(problem)
+    assert chosen == method and words in reason
+
+
+def test_slow_and_large_goes_to_column_generation(monkeypatch):
+    monkeypatch.setattr(auto, "_LP_SLOW_PAIRS", 0)
+    problem = Problem(slow_queue(1500), [Quota("low", states=range(700), at_least=0.4)])
+    assert auto.choose(problem)[0] == "colgen"
+    many_overlapping = [Quota(f"q{k}", states=[k, k + 1], at_least=1e-5) for k in range(150)]
+    assert auto.choose(Problem(slow_queue(1500), many_overlapping))[0] == "lp"
+
+
+def test_the_reason_is_in_the_solution():
+    problem = scenarios.garnet(600, n_quotas=4)
+    solution = solve(problem)
+    assert solution.status is Status.OPTIMAL and verify(problem, solution).ok
+    assert solution.method.startswith("dual") and "chosen because" in solution.method
+
+
+@pytest.mark.parametrize("method", ["dual", "colgen"])
+@pytest.mark.parametrize("seed", range(8))
+def test_methods_agree(method, seed):
+    problem = random_problem(seed, n_max=25)
+    assert solve(problem, method=method).gain == pytest.approx(
+        solve(problem, method="lp").gain, abs=2e-6 * np.ptp(problem.mdp.r)
+    )
+
+
+def test_a_stalled_method_is_relieved(monkeypatch):
+    """A solver that gives up is followed by the next, and the answer says so."""
+    problem = scenarios.garnet(600, n_quotas=3)
+    true_run = auto._run
+
+    def run(method, *arguments):
+        solution = true_run(method, *arguments)
+        return replace(solution, status=Status.UNDECIDED) if method == "dual" else solution
+
+    monkeypatch.setattr(auto, "_run", run)
+    solution = solve(problem)
+    assert solution.status is Status.OPTIMAL
+    assert "dual stalled and lp was asked too" in solution.method and solution.method.startswith("lp")
+
+
+def test_a_failing_linear_program_is_relieved(monkeypatch):
+    problem = scenarios.three_state()
+    true_run = auto._run
+
+    def run(method, *arguments):
+        if method == "lp":
+            raise SolverError("HiGHS stopped")
+        return true_run(method, *arguments)
+
+    monkeypatch.setattr(auto, "_run", run)
+    assert_optimal(problem, solve(problem), tol=1e-5)
+
+
+def test_warm_starts_reach_the_same_answer():
+    problem = scenarios.garnet(800, n_quotas=3)
+    first = solve(problem)
+    moved = problem.with_bounds(problem.at_least * 1.01)
+    cold, warm = solve(moved), solve(moved, start=first)
+    assert warm.gain == pytest.approx(cold.gain, abs=2e-6) and verify(moved, warm).ok
+
+
+def test_progress_is_reported():
+    rows = []
+    solve(scenarios.garnet(800, n_quotas=3), progress=rows.append)
+    assert rows and set(rows[-1]) == {"upper", "lower", "gap", "worst_slack", "seconds"}
+    assert rows[-1]["gap"] <= 1e-6
