@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from fairmdp.fairness import Readout, readout
     from fairmdp.frontiers import Frontier, frontier
     from fairmdp.io import load, save
+    from fairmdp.learning.certify import certify
+    from fairmdp.learning.estimate import CertifiedPolicy, Estimate
     from fairmdp.mdp import MDP
     from fairmdp.problem import Problem, Quota
     from fairmdp.simulator import Simulator
@@ -21,16 +23,20 @@ if TYPE_CHECKING:
     from fairmdp.solvers.auto import solve
     from fairmdp.solvers.colgen import solve_colgen
     from fairmdp.solvers.dual import solve_dual
+    from fairmdp.solvers.learn import learn
     from fairmdp.solvers.lp import solve_lp
     from fairmdp.solvers.maxmin import solve_max_min
     from fairmdp.solvers.mirror import learn_mirror, solve_mirror
+    from fairmdp.solvers.plugin import learn_plugin
     from fairmdp.solvers.proximal import solve_proximal
 
 __version__ = "0.1.0"
 
 _HOME = {
     "MDP": "fairmdp.mdp",
+    "CertifiedPolicy": "fairmdp.learning.estimate",
     "Chain": "fairmdp.chain",
+    "Estimate": "fairmdp.learning.estimate",
     "FairMDPError": "fairmdp.errors",
     "FormatError": "fairmdp.errors",
     "Frontier": "fairmdp.frontiers",
@@ -44,8 +50,11 @@ _HOME = {
     "SolverError": "fairmdp.errors",
     "Status": "fairmdp.solution",
     "Verdict": "fairmdp.certificate",
+    "certify": "fairmdp.learning.certify",
     "frontier": "fairmdp.frontiers",
+    "learn": "fairmdp.solvers.learn",
     "learn_mirror": "fairmdp.solvers.mirror",
+    "learn_plugin": "fairmdp.solvers.plugin",
     "load": "fairmdp.io",
     "mixing_time": "fairmdp.chain",
     "readout": "fairmdp.fairness",
@@ -63,7 +72,9 @@ _HOME = {
 
 __all__ = [
     "MDP",
+    "CertifiedPolicy",
     "Chain",
+    "Estimate",
     "FairMDPError",
     "FormatError",
     "Frontier",
@@ -77,8 +88,11 @@ __all__ = [
     "SolverError",
     "Status",
     "Verdict",
+    "certify",
     "frontier",
+    "learn",
     "learn_mirror",
+    "learn_plugin",
     "load",
     "mixing_time",
     "readout",

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from fairmdp.certificate import FAIR_TOL
 from fairmdp.chain import Chain
 from fairmdp.problem import Problem
+from fairmdp.solution import slacks
 from fairmdp.validation import Floats, real_vector
 
 
@@ -95,6 +96,5 @@ def readout(problem: Problem, policy: ArrayLike) -> Readout:
     policy = real_vector("policy", policy, mdp.n_pairs)
     x = policy * Chain.of(mdp, policy).shares[mdp.s_of]
     shares = problem.members @ x
-    below = np.where(problem.at_least > 0, shares - problem.at_least, np.inf)
-    above = np.where(problem.at_most < 1, problem.at_most - shares, np.inf)
-    return Readout(problem.names, shares, np.minimum(below, above), float(mdp.r @ x))
+    slack = slacks(shares, problem.at_least, problem.at_most)
+    return Readout(problem.names, shares, slack, float(mdp.r @ x))

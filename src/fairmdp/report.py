@@ -92,11 +92,17 @@ def _quota_table(problem: Problem, solution: Solution) -> list[str]:
         rows = sorted(rows, key=lambda row: row.slack)[:_MAX_ROWS]
     cells = [["quota", "share", "asked", "slack", "price"]]
     for row in rows:
-        asked = [f">= {row.at_least:.4g}"] if row.at_least > 0 or row.at_most == 1 else []
-        asked += [f"<= {row.at_most:.4g}"] if row.at_most < 1 else []
         binding = "   binding" if abs(row.slack) <= FAIR_TOL else "   NOT MET" if row.slack < 0 else ""
         price = f"{row.price:.4f}" if abs(row.price) > 1e-9 else "-"
-        cells.append([row.name, f"{row.share:.4f}", ", ".join(asked), _signed(row.slack), price + binding])
+        cells.append(
+            [
+                row.name,
+                f"{row.share:.4f}",
+                asked_text(row.at_least, row.at_most),
+                _signed(row.slack),
+                price + binding,
+            ]
+        )
     lines = columns(cells)
     if len(solution.quotas) > _MAX_ROWS:
         lines.append(f"  ... and {len(solution.quotas) - _MAX_ROWS} quotas with more slack")
@@ -115,6 +121,12 @@ def _policy_lines(problem: Problem, solution: Solution) -> list[str]:
         mix = [mdp.action_name(i) + (f" {100 * policy[i]:.1f}%" if len(used) > 1 else "") for i in used]
         cells.append(["policy" if s == 0 else "", f"{mdp.state_name(s)}: {', '.join(mix)}"])
     return columns(cells)
+
+
+def asked_text(at_least: float, at_most: float) -> str:
+    """What a quota asks for, ``>= 0.25, <= 0.5``."""
+    low = [f">= {at_least:.4g}"] if at_least > 0 or at_most == 1 else []
+    return ", ".join([*low, *([f"<= {at_most:.4g}"] if at_most < 1 else [])])
 
 
 def columns(cells: Sequence[Sequence[str]]) -> list[str]:

@@ -36,6 +36,13 @@ _MEANING = {
 }
 
 
+def slacks(shares: Floats, at_least: Floats, at_most: Floats) -> Floats:
+    """Distance of each share from its nearer bound, (K,); negative where a quota is broken."""
+    return np.minimum(
+        np.where(at_least > 0, shares - at_least, np.inf), np.where(at_most < 1, at_most - shares, np.inf)
+    )
+
+
 class QuotaRow(NamedTuple):
     """One quota in a solution: what was asked, what is given, and what it costs."""
 
@@ -149,10 +156,7 @@ class Solution:
     @cached_property
     def slacks(self) -> Floats:
         """Distance of each share from its nearer bound, (K,); negative where a quota is broken."""
-        return np.minimum(
-            np.where(self.at_least > 0, self.shares - self.at_least, np.inf),
-            np.where(self.at_most < 1, self.at_most - self.shares, np.inf),
-        )
+        return slacks(self.shares, self.at_least, self.at_most)
 
     @property
     def worst_slack(self) -> float:

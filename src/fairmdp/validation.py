@@ -75,6 +75,12 @@ def number_within(what: str, value: Any, count: int) -> int:
     return int(value)
 
 
+def check_count(what: str, value: Any) -> None:
+    """Raise unless a value is a whole number of at least 1."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+        raise ProblemError(f"{what} is {value!r}, expected a whole number of at least 1")
+
+
 def first_repeat(values: NDArray[Any]) -> int | None:
     """Index of the first value that has occurred before, if any."""
     order = np.argsort(values, kind="stable")

@@ -13,6 +13,7 @@ import click
 from fairmdp import __version__
 from fairmdp.cli.compare import compare
 from fairmdp.cli.frontier import frontier
+from fairmdp.cli.learn import learn
 from fairmdp.cli.new import new
 from fairmdp.cli.reproduce import reproduce
 from fairmdp.cli.scenarios import scenarios
@@ -29,7 +30,7 @@ def cli() -> None:
     """Policies that earn the most while giving everyone their due share of time, with proofs."""
 
 
-for command in (solve, verify, frontier, compare, reproduce, scenarios, new):
+for command in (solve, verify, frontier, compare, learn, reproduce, scenarios, new):
     cli.add_command(command)
 
 

@@ -39,7 +39,6 @@ def problem_options(command: F) -> F:
 def read_problem(source: str, params: tuple[str, ...], rho: str | None, quotas: tuple[str, ...]) -> Problem:
     """Return the problem that a command line names."""
     from fairmdp import io
-    from fairmdp.problem import Quota
     from fairmdp.scenarios import SCENARIOS
 
     if source in SCENARIOS:
@@ -53,6 +52,13 @@ def read_problem(source: str, params: tuple[str, ...], rho: str | None, quotas: 
             f"there is no file and no ready-made problem called {source!r}; "
             f"ready-made ones are {', '.join(SCENARIOS)}"
         )
+    return apply_quotas(problem, rho, quotas)
+
+
+def apply_quotas(problem: Problem, rho: str | None, quotas: tuple[str, ...]) -> Problem:
+    """Return a problem with the quotas of a command line added or changed."""
+    from fairmdp.problem import Quota
+
     if rho is not None:
         shares = [number(text, "--rho") for text in rho.split(",")]
         if len(shares) != problem.mdp.n_states:

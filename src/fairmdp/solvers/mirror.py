@@ -22,9 +22,9 @@ from os import PathLike
 from typing import Any, Literal
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from fairmdp.errors import ProblemError, SimulatorError
+from fairmdp.learning.counts import shell_model
 from fairmdp.mdp import MDP
 from fairmdp.problem import Problem, Quota
 from fairmdp.simulator import CheckedSimulator, Simulator
@@ -35,7 +35,7 @@ from fairmdp.solvers.domain import Domain
 from fairmdp.solvers.mirror_runs import Arrays, BatchRun, Run, model_run
 from fairmdp.solvers.mirror_steps import Steps, pilot_steps
 from fairmdp.solvers.policy import policy_of
-from fairmdp.validation import Floats
+from fairmdp.validation import Floats, check_count
 
 Average = Literal["suffix", "linear", "full"]
 Progress = Callable[[int, int, Callable[[], "Learned"]], None]
@@ -144,7 +144,7 @@ def learn_mirror(
     check_count("samples", samples)
     check_count("batch", batch)
     checked = CheckedSimulator(simulator)
-    shell = _blank_model(checked)
+    shell = shell_model(checked)
     domain = Domain.of(Problem(shell, quotas))
     for_pilot, for_run = _seeds(seed)
     low, span = 0.0, 1.0
@@ -357,18 +357,3 @@ def _seeds(seed: int | np.random.SeedSequence) -> tuple[np.random.Generator, np.
     # Children by number, not by spawn(): a SeedSequence that is used twice must give the same run twice.
     pilot, run = (np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, k)) for k in (0, 1))
     return np.random.default_rng(pilot), run
-
-
-def _blank_model(checked: CheckedSimulator) -> MDP:
-    """States and actions of a simulator whose transitions are unknown: every pair stays where it is."""
-    s_of = np.repeat(np.arange(checked.n_states), checked.n_actions)
-    stay = csr_array(
-        (np.ones(s_of.size), s_of, np.arange(s_of.size + 1)), shape=(s_of.size, checked.n_states)
-    )
-    return MDP(stay, np.zeros(s_of.size), s_of)
-
-
-def check_count(what: str, value: Any) -> None:
-    """Raise unless a value is a whole number of at least 1."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-        raise ProblemError(f"{what} is {value!r}, expected a whole number of at least 1")

@@ -1,0 +1,197 @@
+"""``fairmdp learn``: a fair policy from a simulator, and a certificate from fresh samples."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairmdp.cli.source import problem_options, read_problem
+
+if TYPE_CHECKING:
+    from fairmdp.learning.estimate import CertifiedPolicy, Estimate
+    from fairmdp.problem import Problem, Quota
+    from fairmdp.simulator import Simulator
+
+_STOPPED = 4
+
+
+@click.command()
+@problem_options
+@click.option("--samples", type=click.IntRange(1), help="Budget: answers of the simulator for single pairs.")
+@click.option("--eps", type=click.FloatRange(0, min_open=True), help="Instead: accuracy, in units of reward.")
+@click.option("--delta", default=0.05, show_default=True, help="Probability with which the claim may fail.")
+@click.option("--seed", default=0, show_default=True, help="Everything random follows from it.")
+@click.option("--certify", "fresh", type=click.IntRange(1000), help="Certify with so many fresh samples.")
+@click.option("--rigorous", is_flag=True, help="With --certify: bounds that hold for any number of samples.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option("--out", "-o", type=click.Path(dir_okay=False), help="Keep the result in this file (JSON).")
+def learn(
+    source: str,
+    params: tuple[str, ...],
+    rho: str | None,
+    quotas: tuple[str, ...],
+    samples: int | None,
+    eps: float | None,
+    delta: float,
+    seed: int,
+    fresh: int | None,
+    rigorous: bool,
+    as_json: bool,
+    out: str | None,
+) -> None:
+    r"""Learn a fair policy of SOURCE from samples alone.
+
+    SOURCE is module:name of a simulator (an object, or a function without parameters that makes one; see
+    fairmdp.Simulator), a problem file or a ready-made problem, whose model is then only sampled from.
+    Quotas on a simulator name states by number, e.g. --quota '3>=0.25', or state/action, e.g. '3/a1>=0.1'.
+
+    \b
+    fairmdp learn three-state --samples 6000 --certify 100000
+    fairmdp learn mymodule:simulator --quota '0>=0.2' --eps 0.01
+    """
+    from fairmdp.learning.certify import certify
+    from fairmdp.solvers.plugin import learn_plugin
+
+    if (samples is None) == (eps is None):
+        raise click.UsageError("give --samples or --eps")
+    if out is not None and not Path(out).absolute().parent.is_dir():
+        raise click.UsageError(f"--out {out}: there is no such folder")
+    simulator, problem = _read(source, params, rho, quotas)
+    asked: tuple[Quota, ...] = problem.quotas
+    bar = _progress() if sys.stderr.isatty() and not as_json else None
+    found = learn_plugin(simulator, asked, samples=samples, eps=eps, delta=delta, seed=seed, progress=bar)
+    proof = None
+    if fresh is not None:
+        proof = certify(
+            simulator, found.policy, asked, samples=fresh, delta=delta, rigorous=rigorous, seed=seed,
+            training=found.counts,
+        )  # fmt: skip
+    record = _as_dict(found, proof)
+    click.echo(json.dumps(record, allow_nan=False) if as_json else _text(source, problem, found, proof))
+    if out is not None:
+        from fairmdp.io.atomic import write_bytes
+
+        write_bytes(out, (json.dumps(record, allow_nan=False) + "\n").encode())
+    sys.exit(0 if found.finished and found.guaranteed else 3 if not found.feasible else _STOPPED)
+
+
+def _read(
+    source: str, params: tuple[str, ...], rho: str | None, quotas: tuple[str, ...]
+) -> tuple[Simulator, Problem]:
+    """A simulator and the quotas on it; a problem's model is only sampled from."""
+    from fairmdp.cli.source import apply_quotas
+    from fairmdp.learning.counts import shell_model
+    from fairmdp.problem import Problem
+    from fairmdp.simulator import CheckedSimulator
+
+    module, colon, name = source.partition(":")
+    if not colon or Path(source).exists():
+        problem = read_problem(source, params, rho, quotas)
+        return problem.mdp.simulator(), problem
+    if params:
+        raise click.UsageError("--param is for ready-made problems, not for a simulator of your own")
+    simulator = _imported(module, name)
+    shell = Problem(shell_model(CheckedSimulator(simulator)))
+    return simulator, apply_quotas(shell, rho, quotas)
+
+
+def _imported(module: str, name: str) -> Any:
+    """The simulator that a module of the working folder (or an installed one) defines."""
+    import importlib
+
+    sys.path.insert(0, "")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except ImportError as error:
+        raise click.UsageError(f"cannot import {module}: {error}") from None
+    except AttributeError:
+        raise click.UsageError(f"module {module} has no {name}") from None
+    if not hasattr(found, "sample") and callable(found):
+        found = found()
+    return found
+
+
+def _progress() -> Callable[..., None]:
+    begun = time.perf_counter()
+
+    def show(done: int, planned: int, estimate: Callable[[], Estimate]) -> None:
+        rate = done / (time.perf_counter() - begun)
+        left = (planned - done) / rate
+        end = "\n" if done >= planned else ""
+        click.echo(f"\r  {done:,} of {planned:,} samples, {left:.0f} s left   {end}", nl=False, err=True)
+
+    return show
+
+
+def _text(source: str, problem: Problem, found: Estimate, proof: CertifiedPolicy | None) -> str:
+    from fairmdp.report import asked_text, columns
+
+    mdp = problem.mdp
+    slack = f"{found.worst_slack:+.4f}" if math.isfinite(found.worst_slack) else "-"
+    lines = [
+        f"{source}: {mdp.n_states} states, {mdp.n_pairs} pairs, {problem.n_quotas} quotas; "
+        f"plug-in from {found.samples:,} samples, at least {found.min_samples:,} of every pair",
+        "",
+        f"  gain    {found.gain:.4f} +- {found.gain_se:.4f} (estimate); worst slack {slack}; "
+        f"a better fair policy earns at most {max(found.gap, 0):.4f} more",
+        f"  claim   {found.claim}",
+        "",
+    ]
+    rows = [["quota", "share", "+-", "asked", "margin", "price"]]
+    for k, name in enumerate(found.quota_names[:20]):
+        asked = asked_text(found.at_least[k], found.at_most[k])
+        numbers = (found.shares[k], found.share_se[k], asked, found.margins[k], found.prices[k])
+        rows.append([name, *(n if isinstance(n, str) else f"{n:.4f}" for n in numbers)])
+    lines += columns(rows)
+    lines += [f"  note    {note}" for note in found.notes]
+    if proof is not None:
+        lines += ["", *_proof_lines(proof)]
+    return "\n".join(lines)
+
+
+def _proof_lines(proof: CertifiedPolicy) -> list[str]:
+    level = f"with probability {1 - proof.delta:g}"
+    lines = [f"  certificate from {proof.samples:,} fresh samples, {proof.method}: {proof.verdict}, {level}"]
+    if proof.vacuous:
+        return [*lines, "  vacuous: these samples are too few for a rigorous statement"]
+    lines.append(f"  gain in [{proof.gain_low:.4f}, {proof.gain_high:.4f}]")
+    if math.isfinite(proof.upper):
+        lines[-1] += f", no fair policy exceeds {proof.upper:.4f}"
+    for k, name in enumerate(proof.quota_names[:20]):
+        interval = f"[{proof.share_low[k]:.4f}, {proof.share_high[k]:.4f}]"
+        lines.append(f"  share of {name} in {interval}: {proof.verdicts[k]}")
+    if proof.more_samples is not None:
+        lines.append(f"  about {proof.more_samples:,} more samples would decide")
+    return lines + [f"  note    {note}" for note in proof.notes]
+
+
+def _as_dict(found: Estimate, proof: CertifiedPolicy | None) -> dict[str, Any]:
+    """What was learned, for programs; numbers that are not finite are null."""
+    names = (
+        "gain", "gain_se", "gap", "worst_slack", "shares", "share_se", "margins", "margin_fraction", "prices",
+        "feasible", "guaranteed", "claim", "quota_names", "at_least", "at_most", "samples", "min_samples",
+        "delta", "finished", "seconds", "notes", "policy",
+    )  # fmt: skip
+    record: dict[str, Any] = {"fairmdp_estimate": 1, **{name: _plain(getattr(found, name)) for name in names}}
+    if proof is not None:
+        of_proof = (
+            "verdict", "verdicts", "gain_low", "gain_high", "share_low", "share_high", "upper", "delta",
+            "method", "rigorous", "vacuous", "samples", "more_samples", "notes",
+        )  # fmt: skip
+        record["certificate"] = {name: _plain(getattr(proof, name)) for name in of_proof}
+    return record
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

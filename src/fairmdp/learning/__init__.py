@@ -1,0 +1,1 @@
+"""Learning from a simulator: what was seen, what it is worth, and certificates from fresh samples."""

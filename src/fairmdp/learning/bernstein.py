@@ -1,0 +1,304 @@
+"""Rigorous bounds on the shares and the gain of a policy, and on the best gain, without a mixing time.
+
+For a model ``P0`` of the policy's chain with law ``nu0``, ``Z = (I - P0 + 1 nu0)^-1`` and ``E = P - P0``,
+every true share is, exactly ::
+
+    nu @ f = nu0 @ f + nu0 @ E @ h + (nu - nu0) @ E @ h,        h = Z @ f
+
+The middle term is the mean of independent draws from ``nu0``. For the last one, ``|E h|(s) <= W(s)`` is
+bounded row by row, and ``d = |nu - nu0|`` by the same identity for single states: ``d <= a + W.T @ d``, so
+``d <= (I - W.T)^-1 @ a`` whenever the spectral radius of W is below 1. All bounds are Maurer and Pontil's
+empirical Bernstein inequality (COLT 2009) with the level shared out evenly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from fairmdp.chain import Chain, policy_matrix
+from fairmdp.errors import ProblemError
+from fairmdp.learning.counts import Counts, Tally, sample_pairs, spread_evenly
+from fairmdp.learning.estimate import Intervals
+from fairmdp.problem import Problem
+from fairmdp.simulator import Simulator
+from fairmdp.solvers.flow_lp import FlowLP
+from fairmdp.validation import Floats, Ints
+
+Seeds = Iterator[np.random.SeedSequence]
+
+_MOST_STATES = 2000
+_FOR_MODEL = 0.4  # share of the samples that makes a model where there is none from training
+_FOR_UPPER = 0.25  # share that bounds the best gain where it is asked for
+_FOR_ROWS = 0.15  # share of the remainder that goes to all rows alike
+_METHOD = "two-level empirical Bernstein bounds"
+
+
+def bound_rigorously(
+    simulator: Simulator,
+    owed: Problem,
+    pi: Floats,
+    samples: int,
+    share: float,
+    seeds: Seeds,
+    training: Counts | None,
+    reward_range: tuple[float, float] | None,
+) -> tuple[Intervals, float]:
+    """Intervals at level ``share``, and a bound on the best gain at the same level again."""
+    if owed.mdp.n_states > _MOST_STATES:
+        raise ProblemError(f"rigorous bounds take up to {_MOST_STATES} states, this has {owed.mdp.n_states}")
+    watched = _Watched(simulator, reward_range)
+    rng = np.random.default_rng(next(seeds))
+    upper, left = math.inf, samples
+    notes: tuple[str, ...] = ()
+    if training is not None:
+        left -= int(_FOR_UPPER * samples)
+        P0 = policy_matrix(training.model(owed.mdp), pi)
+        r0 = _mixed(owed, pi, training.rewards)
+    else:
+        for_model = int(_FOR_MODEL * samples)
+        left -= for_model
+        seen = _by_state(owed, _rows(watched, owed, pi, for_model, seeds, rng))
+        P0, r0 = _frequencies(seen), seen.rewards
+    found, drawn = _two_levels(watched, owed, pi, P0, r0, left, share, seeds, rng)
+    if training is not None:
+        upper, notes = _upper(watched, owed, samples - left, share, seeds, training, drawn)
+    notes = found.notes + notes
+    if reward_range is None:
+        notes += (f"rigorous for the gain if rewards stay within {watched.low:.6g} and {watched.high:.6g}",)
+    return replace(found, notes=notes), upper
+
+
+class _Watched:
+    """A simulator that remembers the range of its rewards, or refuses rewards outside the promised one."""
+
+    def __init__(self, simulator: Simulator, promised: tuple[float, float] | None) -> None:
+        self.n_states, self.n_actions = simulator.n_states, simulator.n_actions
+        self._simulator, self._promised = simulator, promised
+        self.low, self.high = (math.inf, -math.inf) if promised is None else promised
+        if not (promised is None or -math.inf < self.low <= self.high < math.inf):
+            raise ProblemError(f"reward_range is {promised}, expected (least, largest)")
+
+    def sample(self, states: Ints, actions: Ints, rng: np.random.Generator) -> tuple[Ints, Floats]:
+        s_next, rewards = self._simulator.sample(states, actions, rng)
+        low, high = float(rewards.min()), float(rewards.max())
+        if self._promised is not None and (low < self.low or high > self.high):
+            raise ProblemError(
+                f"the simulator gave a reward of {low if low < self.low else high}, "
+                f"outside of reward_range {self._promised}"
+            )
+        self.low, self.high = min(self.low, low), max(self.high, high)
+        return s_next, rewards
+
+    @property
+    def span(self) -> float:
+        return max(self.high - self.low, 0.0)
+
+
+def _two_levels(
+    simulator: _Watched,
+    owed: Problem,
+    pi: Floats,
+    P0: csr_array,
+    r0: Floats,
+    samples: int,
+    share: float,
+    seeds: Seeds,
+    rng: np.random.Generator,
+) -> tuple[Intervals, Counts]:
+    """Intervals around the model ``P0, r0`` of the policy's chain, and the samples drawn for them."""
+    K, S = owed.n_quotas, owed.mdp.n_states
+    chain = Chain(P0)
+    if len(chain.closed_classes) > 1:
+        why = "the model of the policy's chain has several closed classes"
+        return _vacuous(simulator, K, why), Tally(owed.mdp.n_pairs, S).counts
+    nu0 = chain.shares
+    x0 = pi * nu0[owed.mdp.s_of]
+    for_rows = int(_FOR_ROWS * samples)
+    first = _draw(simulator, rng.multinomial(samples - for_rows, x0 / x0.sum()), seeds)
+    # Given where they start, the draws from nu0 are samples of the rows as well.
+    drawn = Counts.merged([first, _rows(simulator, owed, pi, for_rows, seeds, rng)])
+    main, rows = _by_state(owed, first), _by_state(owed, drawn)
+    if rows.per_pair.min() < 2:
+        return _vacuous(simulator, K, f"{samples} samples are too few for {S} states"), drawn
+    Z = np.linalg.inv(np.eye(S) - P0.toarray() + nu0)
+    members = _mixed(owed, pi, owed.members.T.toarray())  # (S, K)
+    H = np.column_stack([Z @ members, Z])  # of the quotas, then of the single states
+    h = Z @ r0
+    logs = math.log(4 * (K + 1 + S) / (share / 2)), math.log(4 * S * (K + 1 + S) / (share / 2))
+    means, radii = _main_errors(main, H, P0, logs[0])
+    W = _row_errors(rows, H, P0, logs[1])  # (S, K + S)
+    # Only the mean of the reward is unknown besides: r + h(s') takes the place of h(s').
+    gain_mean, gain_radius = _main_gain_error(main, h, r0 + P0 @ h, simulator.span, logs[0])
+    gain_W = _row_gain_errors(rows, h, r0 + P0 @ h, simulator.span, logs[1])
+    a = np.abs(means[K:]) + radii[K:]
+    WT = W[:, K:].T
+    d = np.linalg.solve(np.eye(S) - WT, a)
+    # d > 0 with W.T d < d is a witness that the spectral radius is below 1.
+    if not (d > 0).all() or not (WT @ d < d).all():
+        why = f"the rows are too uncertain (radius {_radius(WT):.2g}, below 1 is needed)"
+        return _vacuous(simulator, K, why), drawn
+    value = np.append(nu0 @ members + means[:K], nu0 @ r0 + gain_mean)
+    radius = np.append(radii[:K] + d @ W[:, :K], gain_radius + d @ gain_W)
+    low, high = value - radius, value + radius
+    low[:K], high[:K] = np.clip(low[:K], 0, 1), np.clip(high[:K], 0, 1)
+    return Intervals(value, low, high, _METHOD), drawn
+
+
+def _main_errors(main: Counts, H: Floats, P0: csr_array, log: float) -> tuple[Floats, Floats]:
+    """Mean of ``H(s') - (P0 H)(s)`` over the draws from nu0, and its radius."""
+    n, H = main.total, H - H.mean(axis=0)
+    seen = csr_array((main.times / n, (main.pairs, main.s_next)), shape=P0.shape)
+    PH = P0 @ H
+    from_s, to_s = seen.sum(axis=1), seen.sum(axis=0)
+    mean = to_s @ H - from_s @ PH
+    square = to_s @ H**2 - 2 * (PH * (seen @ H)).sum(axis=0) + from_s @ PH**2
+    variance = np.maximum(square - mean**2, 0.0) * n / (n - 1)
+    return mean, _bernstein(variance, np.ptp(H, axis=0) + np.ptp(PH, axis=0), n, log)
+
+
+def _row_errors(rows: Counts, H: Floats, P0: csr_array, log: float) -> Floats:
+    """Bound on ``|E H|`` for each state and column."""
+    n = rows.per_pair[:, None]
+    mean = _frequencies(rows) @ H
+    return np.abs(mean - P0 @ H) + _bernstein(rows.variances(H), np.ptp(H, axis=0), n, log)
+
+
+def _main_gain_error(main: Counts, h: Floats, due: Floats, span: float, log: float) -> tuple[float, float]:
+    """Mean of ``r + h(s') - due(s)`` over the draws from nu0, and its radius."""
+    n = main.total
+    y = main.mean + h[main.s_next] - due[main.pairs]
+    mean = float(main.times @ y) / n
+    variance = float(main.spread.sum() + main.times @ (y - mean) ** 2) / (n - 1)
+    return mean, float(_bernstein(np.array(variance), span + np.ptp(h) + np.ptp(due), n, log))
+
+
+def _row_gain_errors(rows: Counts, h: Floats, due: Floats, span: float, log: float) -> Floats:
+    """Bound on the error of ``r + h(s')`` for each state."""
+    mean = rows.rewards + _frequencies(rows) @ h
+    return np.abs(mean - due) + _bernstein(rows.reward_variances(h), span + np.ptp(h), rows.per_pair, log)
+
+
+def _upper(
+    simulator: _Watched,
+    owed: Problem,
+    samples: int,
+    share: float,
+    seeds: Seeds,
+    training: Counts,
+    drawn: Counts,
+) -> tuple[float, tuple[str, ...]]:
+    """Weak duality: any h and prices bound the best gain by the largest priced reward of a pair.
+
+    ``v* <= max_i [ r + P h - h(s) + G.T mu ]_i - rho @ mu``; the training makes h and mu, fresh samples bound
+    ``r + P h`` from above, most of them where the maximum is near: those ``drawn`` for the policy, and more.
+    """
+    mdp = training.model(owed.mdp)
+    problem = Problem.from_members(
+        mdp, owed.names, owed.members, owed.at_least, owed.at_most, owed.over_states
+    )
+    answer = FlowLP(problem, mdp.r).run()
+    if answer is None:
+        return math.inf, ("the quotas cannot be met on the model of the training: no bound on the best gain",)
+    h, mu = answer.h, answer.mu
+    log = math.log(2 * mdp.n_pairs / share)
+    priced = owed.members.T @ mu - h[mdp.s_of]
+    level = mdp.r + mdp.P @ h + priced
+    span = np.ptp(h) + np.ptp(training.rewards)
+    variance = training.reward_variances(h)
+    times = _near_the_top(level.max() - level, variance, span, samples, log, drawn.per_pair)
+    fresh = Counts.merged([drawn, _draw(simulator, times, seeds)])
+    mean = fresh.rewards + _frequencies(fresh) @ h
+    radius = _bernstein(fresh.reward_variances(h), simulator.span + np.ptp(h), fresh.per_pair, log)
+    owed_value = owed.at_least @ np.maximum(mu, 0.0) + owed.at_most @ np.minimum(mu, 0.0)
+    return float((mean + radius + priced).max() - owed_value), ()
+
+
+def _near_the_top(
+    slack: Floats, variance: Floats, span: float, samples: int, log: float, drawn: Ints
+) -> Ints:
+    """Further samples that bring every radius below its slack plus t, for the least t in the budget."""
+
+    def lacking(t: float) -> Floats:
+        room = slack + t
+        needed = np.maximum(8 * variance * log / room**2, 14 / 3 * span * log / room) + 2
+        return np.maximum(needed - drawn, 0.0)
+
+    low, high = 1e-9, max(float(slack.max()), span, 1e-6) * 1e3
+    for _ in range(60):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if lacking(middle).sum() <= samples else (middle, high)
+    return np.maximum(spread_evenly(samples, lacking(high)), 2 - drawn)
+
+
+def _rows(
+    simulator: _Watched, owed: Problem, pi: Floats, samples: int, seeds: Seeds, rng: np.random.Generator
+) -> Counts:
+    """Counts of the policy's steps from every state alike, by pair."""
+    mdp = owed.mdp
+    per_state = spread_evenly(samples, np.ones(mdp.n_states))
+    times = np.concatenate(
+        [
+            rng.multinomial(n, pi[first:stop])
+            for n, first, stop in zip(per_state, mdp.pair_ptr[:-1], mdp.pair_ptr[1:], strict=True)
+        ]
+    )
+    return _draw(simulator, times, seeds)
+
+
+def _draw(simulator: _Watched, times: Ints, seeds: Seeds) -> Counts:
+    """Counts of fresh samples."""
+    tally = Tally(times.size, simulator.n_states)
+    for chunk in sample_pairs(simulator, times, seeds):
+        tally.add(chunk)
+    return tally.counts
+
+
+def _by_state(owed: Problem, counts: Counts) -> Counts:
+    """Lump the actions of a state together: the policy's own chain, if they were drawn from it."""
+    return counts.by_group(owed.mdp.s_of, counts.n_states)
+
+
+def _frequencies(counts: Counts) -> csr_array:
+    weights = counts.times / counts.per_pair[counts.pairs]
+    return csr_array((weights, (counts.pairs, counts.s_next)), shape=(counts.n_pairs, counts.n_states))
+
+
+def _mixed(owed: Problem, pi: Floats, values: Floats) -> Floats:
+    """Average over the actions of each state, (SA, ...) to (S, ...)."""
+    mdp = owed.mdp
+    mix = csr_array((pi, np.arange(mdp.n_pairs), mdp.pair_ptr), shape=(mdp.n_states, mdp.n_pairs))
+    return mix @ values
+
+
+def _bernstein(variance: Floats, span: float | Floats, n: int | Ints, log: float) -> Floats:
+    """Radius around the mean of n draws, with ``log = log(2 / level)`` of one side."""
+    return np.sqrt(2 * variance * log / n) + 7 * span * log / (3 * (np.asarray(n) - 1))
+
+
+def _radius(W: Floats) -> float:
+    """Spectral radius of a non-negative matrix, by power steps."""
+    v = np.ones(W.shape[0])
+    size = 0.0
+    for _ in range(200):
+        v = W @ v
+        size = float(v.sum())
+        v /= size
+    return size
+
+
+def _vacuous(simulator: _Watched, K: int, why: str) -> Intervals:
+    """Nothing but what is known without samples."""
+    gain = simulator.low, simulator.high
+    return Intervals(
+        value=np.append(np.full(K, 0.5), sum(gain) / 2),
+        low=np.append(np.zeros(K), gain[0]),
+        high=np.append(np.ones(K), gain[1]),
+        method=_METHOD,
+        vacuous=True,
+        notes=(f"vacuous: {why}; draw more samples or ask without rigorous",),
+    )

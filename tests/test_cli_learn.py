@@ -1,0 +1,91 @@
+"""``fairmdp learn`` on ready-made problems and on a user's own simulator."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from fairmdp.cli import cli
+
+SIMULATOR = '''
+import numpy as np
+
+class Walk:
+    """Two places; staying pays 1 in the first."""
+    n_states, n_actions = 2, np.array([2, 2])
+
+    def sample(self, states, actions, rng):
+        stay = rng.random(states.size) < np.where(actions == 0, 0.9, 0.1)
+        return np.where(stay, states, 1 - states), (states == 0).astype(float)
+
+def make():
+    return Walk()
+
+walk = Walk()
+broken = 3
+'''
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("walks.py").write_text(SIMULATOR)
+    return lambda *words: CliRunner().invoke(cli, ["learn", *words])
+
+
+def test_a_ready_made_problem_is_only_sampled_from(run):
+    ended = run("three-state", "--samples", "6000", "--certify", "100000")
+    assert ended.exit_code == 0, ended.output
+    assert "plug-in from 6,000 samples" in ended.stdout
+    assert "claim   the policy meets every quota, with probability 0.95 over the samples" in ended.stdout
+    assert "fresh samples" in ended.stdout and "share of s2 in [0.2" in ended.stdout
+    assert "optimal" not in ended.stdout
+
+
+@pytest.mark.parametrize("name", ["walks:walk", "walks:make"])
+def test_a_simulator_of_ones_own(run, name):
+    ended = run(name, "--quota", "1>=0.3", "--samples", "4000", "--json", "-o", "kept.json")
+    assert ended.exit_code == 0, ended.output
+    answer = json.loads(ended.stdout)
+    assert answer["guaranteed"] and answer["shares"][0] >= 0.3 and len(answer["policy"]) == 4
+    assert json.loads(Path("kept.json").read_text()) == answer
+    again = json.loads(run(name, "--quota", "1>=0.3", "--samples", "4000", "--json").stdout)
+    assert again["policy"] == answer["policy"] and again["gain"] == answer["gain"]
+
+
+def test_accuracy_instead_of_a_budget(run):
+    answer = json.loads(run("walks:walk", "--quota", "1>=0.3", "--eps", "0.05", "--json").stdout)
+    assert answer["finished"] and answer["gap"] <= 0.05
+
+
+def test_too_few_samples_withhold_the_claim(run):
+    ended = run("three-state", "--samples", "60")
+    assert ended.exit_code == 4
+    assert "the policy meets every quota" not in ended.stdout and "claim   " in ended.stdout
+
+
+def test_quotas_that_cannot_be_met(run):
+    ended = run("walks:walk", "--quota", "1>=0.99", "--samples", "4000")
+    assert ended.exit_code == 3, ended.output
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["three-state"], "give --samples or --eps"),
+        (["three-state", "--samples", "10", "--eps", "0.1"], "give --samples or --eps"),
+        (["nowhere:sim", "--samples", "10"], "cannot import nowhere"),
+        (["walks:nothing", "--samples", "10"], "module walks has no nothing"),
+        (["walks:walk", "-p", "x=1", "--samples", "10"], "not for a simulator of your own"),
+        (["three-state", "--samples", "1000", "-o", "no/where.json"], "there is no such folder"),
+    ],
+)
+def test_mistakes_are_named(run, words, message):
+    ended = run(*words)
+    assert ended.exit_code == 2 and message in ended.output
+
+
+def test_what_is_no_simulator_is_named(run):
+    ended = run("walks:broken", "--samples", "100")
+    assert "int is not a simulator: it has no n_states" in str(ended.exception)
