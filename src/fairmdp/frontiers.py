@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -137,7 +137,11 @@ def frontier(
     asked = np.unique(np.asarray(list(values), dtype=float))
     if asked.size == 0 or not np.isfinite(asked).all() or asked[0] < 0:
         raise ProblemError("values must be numbers that are not negative, at least one")
-    solutions = [family.solve(value, lambda p: solve(p, method=method, tol=tol)) for value in asked.tolist()]
+    solutions: list[Solution | None] = []
+    last: Solution | None = None
+    for value in asked.tolist():
+        solutions.append(family.solve(value, partial(solve, method=method, tol=tol, start=last)))
+        last = solutions[-1] if solutions[-1] is not None and solutions[-1].has_policy else last
     slopes = np.array([family.slope(s) for s in solutions])
     return _collect(family, asked, solutions, slopes, exact=False)
 
