@@ -15,7 +15,6 @@ Limitations: one instance (seed 0) per case; a shared machine moves CPU time by 
 """
 
 import argparse
-import csv
 import itertools
 import json
 import os
@@ -27,6 +26,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from benchmarks.table import table
 from scipy.sparse import coo_array, csr_array
 
 FIELDS = [
@@ -66,16 +66,12 @@ def main():
 
 def write_table(cases, out):
     """Run every case in processes of its own; rows are written as they come."""
-    with open(out, "w", newline="") if out else sys.stdout as stream:
-        stream.write(f"# python -m benchmarks.exact_scaling {' '.join(sys.argv[1:])}\n")
-        writer = csv.DictWriter(stream, FIELDS)
-        writer.writeheader()
+    with table("exact_scaling", FIELDS, out) as add:
         for case in cases:
             with tempfile.TemporaryDirectory() as folder:
                 file = str(Path(folder) / "model.npz")
                 child("--make", case, file)
-                writer.writerow(json.loads(child("--solve", case, file).splitlines()[-1]))
-            stream.flush()
+                add(json.loads(child("--solve", case, file).splitlines()[-1]))
 
 
 def child(*arguments):

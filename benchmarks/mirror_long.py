@@ -7,13 +7,12 @@ the first state and runs on: the logarithm of the weight that had been driven do
 """
 
 import argparse
-import csv
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
 from benchmarks.mirror_steps import NO_DRAWS, three_state
+from benchmarks.table import table
 
 from fairmdp.kernels import lazy, mirror
 
@@ -89,13 +88,9 @@ def main():
     parser.add_argument("--steps", type=int, default=1_000_000_000)
     parser.add_argument("--out", type=Path, default=None, help="CSV to write (default: standard output)")
     args = parser.parse_args()
-    rows = [measure("dense", run_dense, args.steps), measure("lazy", run_lazy, args.steps)]
-    out = args.out.open("w", newline="") if args.out else sys.stdout
-    out.write(f"# python -m benchmarks.mirror_long {' '.join(sys.argv[1:])}\n")
-    writer = csv.DictWriter(out, FIELDS)
-    writer.writeheader()
-    writer.writerows(rows)
-    out.flush()
+    with table("mirror_long", FIELDS, args.out) as add:
+        for name, run in (("dense", run_dense), ("lazy", run_lazy)):
+            add(measure(name, run, args.steps))
 
 
 if __name__ == "__main__":

@@ -13,13 +13,13 @@ up); ratios within one row were measured side by side.
 """
 
 import argparse
-import csv
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from benchmarks.table import table
 from numba import njit
 
 from fairmdp.kernels import lazy, mirror
@@ -142,16 +142,11 @@ def main():
     print(f"compiled in {compile_all():.1f} s", file=sys.stderr)
     sizes = [6 * 10**k for k in range(1, 7) if 6 * 10**k <= args.max_pairs]
     cases = [(6, "paper")] + [(pairs, kind) for pairs in sizes for kind in ("loose", "tight")]
-    rows = []
-    for pairs, kind in cases:
-        rows.append(measure(pairs, kind, args.repeat))
-        print(rows[-1], file=sys.stderr)
-    out = args.out.open("w", newline="") if args.out else sys.stdout
-    out.write(f"# python -m benchmarks.mirror_steps {' '.join(sys.argv[1:])}\n")
-    writer = csv.DictWriter(out, FIELDS)
-    writer.writeheader()
-    writer.writerows(rows)
-    out.flush()
+    with table("mirror_steps", FIELDS, args.out) as add:
+        for pairs, kind in cases:
+            row = measure(pairs, kind, args.repeat)
+            print(row, file=sys.stderr)
+            add(row)
 
 
 if __name__ == "__main__":

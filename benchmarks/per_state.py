@@ -17,14 +17,13 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # idle threads of a dot product would count as CPU time
 
 import argparse
-import csv
 import math
-import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+from benchmarks.table import table
 
 from fairmdp import Problem, scenarios, verify
 from fairmdp.chain import Chain
@@ -132,19 +131,15 @@ def main():
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     proximal.solve_proximal(instance(100, 0), tol=1e-4)  # compile
-    out = sys.stdout if options.out is None else options.out.open("w", newline="")
-    print("# python", " ".join(sys.argv), file=out)
-    writer = csv.DictWriter(out, FIELDS)
-    writer.writeheader()
-    for n_states in options.sizes:
-        for seed in options.seeds:
-            problem = instance(int(n_states), seed)
-            plan = [("proximal", run_proximal, gap) for gap in options.gaps]
-            plan += [("pdlp", run_pdlp, tol) for tol in options.pdlp]
-            plan += [("pdlp+polish", run_pdlp_polish, tol) for tol in options.pdlp]
-            for name, run, tol in plan:
-                writer.writerow(row_of(problem, seed, name, run, tol, options.limit))
-                out.flush()
+    with table("per_state", FIELDS, options.out) as add:
+        for n_states in options.sizes:
+            for seed in options.seeds:
+                problem = instance(int(n_states), seed)
+                plan = [("proximal", run_proximal, gap) for gap in options.gaps]
+                plan += [("pdlp", run_pdlp, tol) for tol in options.pdlp]
+                plan += [("pdlp+polish", run_pdlp_polish, tol) for tol in options.pdlp]
+                for name, run, tol in plan:
+                    add(row_of(problem, seed, name, run, tol, options.limit))
 
 
 if __name__ == "__main__":

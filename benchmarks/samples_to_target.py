@@ -13,13 +13,13 @@ mirror descent gets by more.
 """
 
 import argparse
-import csv
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from benchmarks.table import table
 
 from fairmdp import MDP, Chain, Problem, Quota, scenarios, solve_lp
 from fairmdp.solvers.mirror import learn_mirror
@@ -149,11 +149,9 @@ def main() -> None:
                 measure(name, method, samples, args.seeds if method == "plugin" else args.mirror_seeds)
             )
             print(rows[-1], f"{time.perf_counter() - begin:.1f} s", file=sys.stderr)
-    out = args.out.open("w", newline="") if args.out else sys.stdout
-    out.write(f"# python -m benchmarks.samples_to_target {' '.join(sys.argv[1:])}\n")
-    writer = csv.DictWriter(out, FIELDS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    with table("samples_to_target", FIELDS, args.out) as add:
+        for row in rows:
+            add(row)
 
 
 if __name__ == "__main__":

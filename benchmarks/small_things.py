@@ -4,11 +4,12 @@ python -m benchmarks.small_things --out benchmarks/results/small_things.csv
 """
 
 import argparse
-import csv
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+from benchmarks.table import table
 
 from fairmdp import MDP, Problem, scenarios
 
@@ -52,12 +53,9 @@ def main():
         (f"MDP of {transitions} transitions, CPU", model_seconds),
         ("Problem with one quota for each of 350000 states, CPU", quota_seconds),
     ]
-    out = args.out.open("w", newline="") if args.out else sys.stdout
-    out.write(f"# python -m benchmarks.small_things {' '.join(sys.argv[1:])}\n")
-    writer = csv.writer(out)
-    writer.writerow(["what", "seconds"])
-    writer.writerows((what, f"{seconds:.3f}") for what, seconds in rows)
-    out.flush()
+    with table("small_things", ("what", "seconds"), args.out) as add:
+        for what, seconds in rows:
+            add({"what": what, "seconds": f"{seconds:.3f}"})
 
 
 if __name__ == "__main__":
