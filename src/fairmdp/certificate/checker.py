@@ -9,7 +9,6 @@ from typing import Protocol
 
 import numpy as np
 
-from fairmdp.certificate import exact as exact_arithmetic
 from fairmdp.certificate import rounded as rounded_arithmetic
 from fairmdp.certificate.law import Law, no_law
 from fairmdp.problem import Problem
@@ -87,9 +86,12 @@ def verify(problem: Problem, solution: Solution, *, exact: bool = False) -> Verd
     >>> verdict.ok, round(verdict.upper, 6)
     (True, 0.443421)
     """
-    arithmetic: Arithmetic = exact_arithmetic if exact else rounded_arithmetic
+    arithmetic: Arithmetic = rounded_arithmetic
     if exact:
+        from fairmdp.certificate import exact as exact_arithmetic
+
         exact_arithmetic.require_small(problem)
+        arithmetic = exact_arithmetic
     misfits = tuple(_misfits(problem, solution))
     law = no_law(problem, "there is no policy")
     if misfits:

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import coo_array, csr_array
-from scipy.special import gammainc, gammaincc, gammaln, xlogy
 
 from fairmdp.mdp import MDP
 from fairmdp.problem import Problem, Quota
@@ -276,6 +275,8 @@ class _Centre:
 
     def _arrives(self, c: int) -> csr_array:
         """Law of the jobs waiting next given those that stay, ``min(queue, n + A)``, square."""
+        from scipy.special import gammainc, gammaln, xlogy  # 40 ms, for those who build this model
+
         room, rate = int(self.queue[c]), self.arrivals[c]
         cap = int(self.arrival_cap(room))
         new = np.arange(cap + 1)
@@ -293,5 +294,7 @@ class _Centre:
 
 def _mean_capped(rate: float, cap: Any) -> Any:
     """Mean of ``min(A, cap)`` for a Poisson A: ``rate P(A <= cap - 2) + cap P(A >= cap)``, 0 at cap 0."""
+    from scipy.special import gammainc, gammaincc
+
     k = np.maximum(cap, 1)
     return np.where(np.equal(cap, 0), 0.0, rate * gammaincc(k - 1, rate) + k * gammainc(k, rate))
