@@ -66,3 +66,19 @@ def test_infeasible_screen(monkeypatch, capsys):
     command, rest = shown.split("\n", 1)
     code, out = run(monkeypatch, capsys, shlex.split(command[2:], comments=True))
     assert code == 3 and same(rest, out.split("\n\n", 1)[1])
+
+
+@pytest.mark.parametrize("nth", [2, 3])
+def test_other_commands_run(nth, monkeypatch, capsys, tmp_path):
+    """Each ends as its kind should; reproduce, which takes half a minute, has tests of its own."""
+    monkeypatch.chdir(tmp_path)
+    commands, _ = following("sh", nth)
+    ran = 0
+    for line in commands.splitlines():
+        words = shlex.split(line, comments=True)
+        if words[1] == "reproduce":
+            continue
+        code, out = run(monkeypatch, capsys, words)
+        assert code == (4 if "mirror" in words else 0), out
+        ran += 1
+    assert ran >= 2
