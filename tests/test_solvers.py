@@ -170,7 +170,9 @@ def test_tol_is_checked(tol):
 
 
 def test_unknown_methods_are_named():
-    with pytest.raises(ProblemError, match="there is no method 'magic'; there are auto, lp, dual, proximal, colgen, mirror"):
+    with pytest.raises(
+        ProblemError, match="there is no method 'magic'; there are auto, lp, dual, proximal, colgen, mirror"
+    ):
         solve(scenarios.three_state(), method="magic")
     with pytest.raises(ProblemError, match="solve takes a Problem, got a MDP"):
         solve(scenarios.three_state().mdp)
