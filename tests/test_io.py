@@ -600,7 +600,7 @@ def test_solution_fields(tmp_path, field, value, message):
 @pytest.mark.parametrize("field, value, message", [
     ("conflict", [7], "conflict[0]: expected the number of a quota, 0 to 2, got 7"),
     ("conflict", [True], "conflict[0]: expected the number of a quota, 0 to 2, got true"),
-    ("conflict", [0, 1], "reach_bias: expected 2 rows, got 1"),
+    ("conflict", [], "reach_bias: expected 0 rows at most, got 1"),
     ("reach", [1, 2], "reach: expected 1 numbers, got 2"),
     ("reach_bias", [[1]], "reach_bias[0]: expected 3 numbers, got 1"),
     ("reach_bias", [1], "reach_bias[0]: expected a list of numbers, got 1"),

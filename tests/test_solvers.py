@@ -90,6 +90,17 @@ def test_caps_can_be_infeasible_too():
     assert verify(problem, solution, exact=True).ok
 
 
+def test_a_large_conflict_is_proved_without_being_made_smaller():
+    """Nearly equal shares for each of a hundred states: hundreds of quotas conflict, and one proof shows it."""
+    mdp = scenarios.garnet(100, 3, 5, n_quotas=0).mdp
+    problem = Problem(mdp, rho=np.full(100, 0.999 / 100))
+    solution = solve_lp(problem)
+    assert solution.status is Status.INFEASIBLE and verify(problem, solution).ok
+    why = solution.infeasibility
+    assert len(why.conflict) > 60 and why.reach.size == 20
+    assert any("a part of it may be enough" in note for note in solution.notes)
+
+
 def test_a_cap_and_a_quota_conflict():
     problem = Problem(
         scenarios.three_state().mdp,

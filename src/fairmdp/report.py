@@ -40,8 +40,10 @@ def infeasible_lines(problem: Problem, solution: Solution, why: Infeasibility) -
         lines.append(f"infeasible: these {len(why.conflict)} quotas cannot hold together")
         lines += [
             f"  {_conflict_text(problem, k, reach, cap)}"
-            for k, reach, cap in zip(why.conflict, why.reach, capped, strict=True)
-        ][:_MAX_ROWS]
+            for k, reach, cap in zip(why.conflict, why.reach, capped, strict=False)
+        ]
+        if len(why.conflict) > why.reach.size:
+            lines.append(f"  ... and {len(why.conflict) - why.reach.size} more")
     if why.common_factor is not None and why.common_factor < 1:
         lines.append(f"  all that is owed could be met if it were {why.common_factor:.4f} times as much")
     moved = nearest_quotas(problem, why)

@@ -61,12 +61,13 @@ class Infeasibility:
     Attributes
     ----------
     conflict
-        Numbers of quotas that cannot hold together although any of them can be dropped to repair it.
+        Numbers of quotas that cannot hold together although any of them can be dropped to repair it (a
+        note says so where that is not sure).
     reach
-        For each quota of the conflict, the best share for it alone: no policy gives more to a quota that
-        is ``at_least``, or less to one that is ``at_most``.
+        For the first quotas of the conflict, up to twenty, the best share for each alone: no policy gives
+        more to a quota that is ``at_least``, or less to one that is ``at_most``.
     reach_bias
-        Witnesses of `reach`, one row of relative values per quota of the conflict, (conflict, S).
+        Witnesses of `reach`, one row of relative values each, (reach, S).
     common_factor
         Largest alpha such that all ``at_least`` bounds times alpha can be met, or None where the caps
         alone are already too much.

@@ -206,7 +206,7 @@ def _infeasibility_messages(
     outside = np.delete(solution.prices, why.conflict)
     if outside.any():
         yield "the conflict is not proved: the proof also charges quotas outside of it"
-    for k, reach, bias in zip(why.conflict, why.reach, why.reach_bias, strict=True):
+    for k, reach, bias in zip(why.conflict, why.reach, why.reach_bias, strict=False):
         best = reach_limit(problem, k, bias, capped=solution.prices[k] < 0, arithmetic=arithmetic)
         if abs(best - reach) > _CLAIM_TOL:
             yield (

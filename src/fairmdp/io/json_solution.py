@@ -170,14 +170,14 @@ def _infeasibility(raw: dict[str, Any], S: int, K: int) -> Infeasibility:
     prefix = "infeasibility."
     conflict = _each(raw, "conflict", lambda place, k: _quota_number(place, k, K), prefix)
     rows = _each(raw, "reach_bias", lambda place, row: _floats(place, row, S), prefix)
-    if len(rows) != len(conflict):
-        raise FormatError(f"{prefix}reach_bias: expected {len(conflict)} rows, got {len(rows)}")
+    if len(rows) > len(conflict):
+        raise FormatError(f"{prefix}reach_bias: expected {len(conflict)} rows at most, got {len(rows)}")
     reach_bias = np.array(rows, dtype=np.float64).reshape(len(rows), S)
     frozen(reach_bias)
     factor = raw["common_factor"]
     return Infeasibility(
         conflict=conflict,
-        reach=_vector(raw, "reach", len(conflict), prefix),
+        reach=_vector(raw, "reach", len(rows), prefix),
         reach_bias=reach_bias,
         common_factor=None if factor is None else _number(f"{prefix}common_factor", factor),
         factor_bias=_vector(raw, "factor_bias", S, prefix),

@@ -77,6 +77,7 @@ def conclude_infeasible(
     tol: float,
     method: str,
     counters: Mapping[str, float],
+    notes: tuple[str, ...] = (),
 ) -> Solution:
     """Claim that no policy meets the quotas, with its proof."""
     nan = float("nan")
@@ -95,6 +96,7 @@ def conclude_infeasible(
         tol=tol,
         method=method,
         counters=counters,
+        notes=notes,
         infeasibility=infeasibility,
     )
 

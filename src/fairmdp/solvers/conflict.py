@@ -21,6 +21,7 @@ from fairmdp.solvers.prices import price_box
 from fairmdp.validation import Floats
 
 _SMALL = 20_000  # pairs up to which a linear program explains why quotas cannot be met
+_MOST_REACHES = 20  # quotas of a conflict whose own best share is worked out
 _PRICED = 1e-7  # share of the largest price below which a quota has no part in a conflict
 
 
@@ -41,9 +42,10 @@ def prove_infeasible(
         return explain(problem, tol=tol, method=method, start=began)
     bias, prices = _smallest_conflict(problem, bias, prices)
     conflict = tuple(np.flatnonzero(prices).tolist())
-    reach_bias = np.array([_reach_witness(problem, k, capped=prices[k] < 0) for k in conflict])
+    looked_at = conflict[:_MOST_REACHES]
+    reach_bias = np.array([_reach_witness(problem, k, capped=prices[k] < 0) for k in looked_at])
     reach = [
-        reach_limit(problem, k, h, capped=prices[k] < 0) for k, h in zip(conflict, reach_bias, strict=True)
+        reach_limit(problem, k, h, capped=prices[k] < 0) for k, h in zip(looked_at, reach_bias, strict=True)
     ]
     factor, factor_bias, factor_prices = _factor_witness(problem)
     nearest = _nearest(problem)

@@ -59,7 +59,7 @@ class FlowLP:
     ) -> None:
         mdp = problem.mdp
         S, SA, K = mdp.n_states, mdp.n_pairs, problem.n_quotas
-        self._sizes, self._n = (S, SA, K), float(S)
+        self._sizes, self._n, self._algorithm = (S, SA, K), float(S), algorithm
         flow = csr_array((np.ones(SA), (np.arange(SA), mdp.s_of)), shape=(SA, S)) - mdp.P
         columns = hstack([flow, np.ones((SA, 1)), problem.members.T], format="csr")
         if extra is not None:
@@ -100,10 +100,9 @@ class FlowLP:
         highs.run()
         if highs.getModelStatus() != _SOLVED:
             # Presolve and a warm basis can both mislead on badly scaled chains: try once more without them.
-            highs.clearSolver()
-            highs.setOptionValue("presolve", "off")
-            highs.run()
-            highs.setOptionValue("presolve", "choose")
+            self._run_afresh("presolve", "off", "choose")
+        if highs.getModelStatus() not in (_SOLVED, *_NO_POINT):
+            self._run_afresh("solver", "ipm", self._algorithm)
         status = highs.getModelStatus()
         if status in _NO_POINT:
             return None
@@ -121,6 +120,13 @@ class FlowLP:
             mu=0.0 - duals[S + 1 :],
             iterations=info.simplex_iteration_count + info.ipm_iteration_count + info.pdlp_iteration_count,
         )
+
+    def _run_afresh(self, option: str, value: str, usual: str) -> None:
+        """Solve without what is known, with one option changed for this time."""
+        self._highs.clearSolver()
+        self._highs.setOptionValue(option, value)
+        self._highs.run()
+        self._highs.setOptionValue(option, usual)
 
 
 def _row_bounds(at_least: Floats, at_most: Floats, n: float) -> tuple[Floats, Floats]:

@@ -11,7 +11,7 @@ import math
 import time
 
 import numpy as np
-from scipy.sparse import csr_array, vstack
+from scipy.sparse import csr_array, eye_array, vstack
 
 from fairmdp.certificate import rounded
 from fairmdp.certificate.checker import factor_limit, reach_limit
@@ -23,7 +23,10 @@ from fairmdp.solvers.policy import policy_of
 from fairmdp.validation import Floats
 
 _PRICED = 1e-7  # a quota with a smaller price has no part in a conflict
+_LARGE_CONFLICT = 60  # quotas above which no smaller conflict is looked for
+_MOST_REACHES = 20  # quotas of a conflict whose own best share is worked out
 _DIGITS = 1e9  # nearest quotas are rounded to this many parts, towards what can be met
+_NOT_SMALLEST = "the conflict is large, and a part of it may be enough"
 _EDGE = "the quotas lie within rounding of what can be met: neither a fair policy nor its absence is proved"
 
 
@@ -33,9 +36,12 @@ def explain(problem: Problem, *, tol: float, method: str, start: float) -> Solut
     first = lp.run()
     counters = {"iterations": float(first.iterations)}
     conflict, last = _smallest_conflict(lp, first)
-    prices = np.zeros(problem.n_quotas)
-    prices[conflict] = last.mu[conflict]
-    if rounded.ceiling(problem, np.zeros(problem.mdp.n_pairs), last.h, prices) >= 0:
+    prices, ceiling = _proof(problem, conflict, last)
+    smallest = ceiling < 0 and len(conflict) <= _LARGE_CONFLICT
+    if ceiling >= 0:  # the last program's duals may be poor where the first one's are not
+        conflict, last = np.flatnonzero(np.abs(first.mu) > _PRICED).tolist(), first
+        prices, ceiling = _proof(problem, conflict, first)
+    if ceiling >= 0:
         return conclude(
             problem,
             policy_of(problem.mdp, first.x),
@@ -46,9 +52,10 @@ def explain(problem: Problem, *, tol: float, method: str, start: float) -> Solut
             counters={**counters, "seconds": time.perf_counter() - start},
             notes=(_EDGE,),
         )
-    reach_bias = np.array([_reach_witness(problem, k, capped=prices[k] < 0) for k in conflict])
+    looked_at = conflict[:_MOST_REACHES]
+    reach_bias = np.array([_reach_witness(problem, k, capped=prices[k] < 0) for k in looked_at])
     reach = [
-        reach_limit(problem, k, h, capped=prices[k] < 0) for k, h in zip(conflict, reach_bias, strict=True)
+        reach_limit(problem, k, h, capped=prices[k] < 0) for k, h in zip(looked_at, reach_bias, strict=True)
     ]
     factor, factor_bias, factor_prices = common_factor(problem)
     nearest = lp.nearest(first)
@@ -56,7 +63,10 @@ def explain(problem: Problem, *, tol: float, method: str, start: float) -> Solut
         tuple(conflict), np.array(reach), reach_bias, factor, factor_bias, factor_prices, *nearest
     )
     counters["seconds"] = time.perf_counter() - start
-    return conclude_infeasible(problem, last.h, prices, why, tol=tol, method=method, counters=counters)
+    notes = () if smallest else (_NOT_SMALLEST,)
+    return conclude_infeasible(
+        problem, last.h, prices, why, tol=tol, method=method, counters=counters, notes=notes
+    )
 
 
 class _Elastic:
@@ -65,7 +75,7 @@ class _Elastic:
     def __init__(self, problem: Problem) -> None:
         K = problem.n_quotas
         self._problem = problem
-        stretch = vstack([csr_array(np.eye(K)), csr_array(-np.eye(K))], format="csr")
+        stretch = vstack([eye_array(K), -eye_array(K)], format="csr")
         self._lp = FlowLP(problem, np.zeros(problem.mdp.n_pairs), extra=stretch, c_extra=-np.ones(2 * K))
 
     def run(self) -> Answer:
@@ -92,12 +102,21 @@ class _Elastic:
         )
 
 
+def _proof(problem: Problem, conflict: list[int], answer: Answer) -> tuple[Floats, float]:
+    """Prices of a conflict alone, and what they prove: negative where it cannot be met."""
+    prices = np.zeros(problem.n_quotas)
+    prices[conflict] = answer.mu[conflict]
+    return prices, rounded.ceiling(problem, np.zeros(problem.mdp.n_pairs), answer.h, prices)
+
+
 def _smallest_conflict(lp: _Elastic, first: Answer) -> tuple[list[int], Answer]:
-    """Quotas that cannot hold together, none of which can be spared, and the proof: a deletion filter."""
-    suspects = np.flatnonzero(np.abs(first.mu) > _PRICED).tolist()
-    for k in range(first.mu.size):
-        if k not in suspects:
-            lp.drop(k)
+    """Quotas that cannot hold together, none of which can be spared, and their proof: a deletion filter."""
+    priced = np.abs(first.mu) > _PRICED
+    suspects = np.flatnonzero(priced).tolist()
+    if len(suspects) > _LARGE_CONFLICT:
+        return suspects, first
+    for k in np.flatnonzero(~priced).tolist():
+        lp.drop(k)
     needed: list[int] = []
     last = first
     while suspects:
