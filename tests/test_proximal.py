@@ -82,6 +82,13 @@ def test_work_on_garnet_1000():
     assert solution.counters["cg"] < 15_000  # about 5,000; a wrong curvature takes far more
 
 
+def test_work_on_garnet_1000_when_most_time_is_owed():
+    solution = solve_proximal(per_state(1000, factor=0.8), tol=1e-6)
+    assert solution.status is Status.OPTIMAL
+    assert solution.counters["steps"] < 80  # about 42; 117 if the polish is blind to rewards
+    assert solution.counters["cg"] < 60_000  # about 21,000; 1.3 million if damping is also 0.1, sigma to 1e3
+
+
 def test_groups_are_reordered_and_put_back():
     mdp = scenarios.garnet(60, 4, 3, n_quotas=0, seed=3).mdp
     nu = Chain.of(mdp, uniform_policy(mdp)).shares

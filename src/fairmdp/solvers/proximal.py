@@ -16,9 +16,11 @@ Two by-products close the gap long before h and z converge:
 * **Ceiling.** Every h proves ``D(h) = (1 - R) max_g T_g + sum_g rho_g T_g``, T_g the largest q of a group and
   R the sum of quotas: the prices ``mu_g = max T - T_g`` are the best ones for this h. A few Bellman sweeps
   on the groups above their quota lower it further.
-* **Fair policies.** The quotas inside C are raised by a factor that costs a fraction of the gap; z is
-  projected onto the occupancies that meet them, and the flow residual that is left is smaller than the
-  raise, so the shares of the policy's own chain meet the true quotas.
+* **Fair policies.** The quotas inside C are raised by a factor that costs a fraction of the gap; z is moved
+  to an occupancy that meets them, and the flow residual that is left is smaller than the raise, so the
+  shares of the policy's own chain meet the true quotas. The move is a proximal step from z itself with a
+  small sigma: compared with the nearest occupancy it loses at most ``distance^2 / (2 sigma)``, where that
+  nearest one loses in proportion to the distance, on pairs that z had ruled out.
 
 Array work goes through a `KernelSet`, so that it can run elsewhere.
 """
@@ -29,7 +31,6 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -37,28 +38,33 @@ from fairmdp.certificate.checker import reward_scale
 from fairmdp.chain import Chain
 from fairmdp.errors import ProblemError
 from fairmdp.kernels import proximal as numba_kernels
-from fairmdp.kernels.proximal import Model, Scratch
 from fairmdp.problem import Problem
 from fairmdp.solution import Solution, Status
 from fairmdp.solvers.conclude import check_tol, conclude
 from fairmdp.solvers.infeasible import explain
 from fairmdp.solvers.policy import policy_of, uniform_policy
-from fairmdp.validation import Bools, Floats, Ints, count_of, refuse
+from fairmdp.solvers.proximal_layout import KernelSet, Layout
+from fairmdp.solvers.proximal_layout import layout as _layout
+from fairmdp.solvers.proximal_layout import model as _model
+from fairmdp.validation import Bools, Floats
 
 Progress = Callable[[dict[str, float]], None]
 
 _OUTER = 250  # proximal steps before giving up
 _PATIENCE = 20  # proximal steps without halving the gap after which sigma may grow further and tau falls
-_SIGMA, _SIGMA_LIMIT, _SIGMA_MOST = 1.0, 1e3, 1e6
+_SIGMA, _SIGMA_LIMIT, _SIGMA_MOST = 1.0, 4e2, 1e6
 _SIGMA_GROWTH = 1.5  # faster growth leaves the inner problems unsolved
 _INNER = 1.0  # inner problems stop at |g| < _INNER min(1, |z - z_k|) / sqrt(sigma)
 _NEWTON = 40
 _CG = 500
 _CG_TOL = 0.2
-_DAMPING = 0.1
+_DAMPING = 1.0  # of Newton's steps, in units of |g|: less takes more CG
 _TAU = 3e-4  # weight of the dual proximal term, at most ...
 _TAU_GAP = 30.0  # ... and at most this many gaps
 _POLISH = 20  # Newton steps of a polish
+_POLISH_SIGMA = 0.03  # more keeps off bad pairs better, and takes more CG
+_POLISH_CG_TOL = 0.05
+_POLISH_FINE = 0.3  # flow residual that a polish may leave, in units of the raise
 _POLISH_EVERY = 2  # proximal steps from one policy to the next
 _RAISE = 0.05  # most by which quotas are raised
 _RAISE_COST = 0.3  # part of the gap that raising them may cost
@@ -70,40 +76,6 @@ _EXPLAIN_STATES = 300  # states up to which the reason for infeasibility is look
 _METHOD = "proximal: proximal points and semismooth Newton, quotas in the prox"
 _INTERRUPTED = "interrupted: this is the best that was proved until then"
 _IMPOSSIBLE = "bias and prices prove that no policy meets the quotas"
-
-
-class KernelSet(Protocol):
-    """The array functions that the mathematics below is written in; `kernels.proximal` documents them."""
-
-    def scratch_for(self, model: Model) -> Scratch: ...
-
-    def advantages(self, model: Model, r: Floats, h: Floats, out: Floats) -> None: ...
-
-    def project(
-        self, model: Model, scratch: Scratch, centre: Floats, q: Floats, u: Floats, step: float,
-        sigma: float, c: Floats, lam: float, z: Floats, theta: Floats,
-    ) -> tuple[float, float]: ...  # fmt: skip
-
-    def flow(self, model: Model, z: Floats, out: Floats) -> tuple[float, float]: ...
-
-    def direction(
-        self, model: Model, scratch: Scratch, z: Floats, loose: Bools, g: Floats, damping: Floats,
-        tol: float, most: int, d: Floats,
-    ) -> int: ...  # fmt: skip
-
-    def distance(self, model: Model, z: Floats, centre: Floats) -> float: ...
-
-    def tops(self, model: Model, q: Floats, out: Floats) -> None: ...
-
-    def sweep(self, model: Model, r: Floats, level: Floats, h: Floats, times: int) -> None: ...
-
-    def policy(self, model: Model, z: Floats, q: Floats, out: Floats) -> None: ...
-
-    def law(self, model: Model, scratch: Scratch, pi: Floats, nu: Floats, tol: float, most: int) -> float: ...
-
-    def visits(self, model: Model, x: Floats, out: Floats) -> None: ...
-
-    def shares(self, model: Model, nu: Floats, out: Floats) -> None: ...
 
 
 def solve_proximal(
@@ -167,93 +139,6 @@ def solve_proximal(
     return run.conclude(notes, began)
 
 
-class _Layout(NamedTuple):
-    """Places of states and pairs once the states of a quota are neighbours."""
-
-    states: Ints  # (S,), state at each place
-    pairs: Ints  # (SA,), pair at each place
-    groups: Ints  # (G + 1,), first place of each group
-    rho: Floats  # (G,), share owed to each group, 0 for a state by itself
-    group_of: Ints  # (K,), group of each quota, -1 where it asks for nothing
-
-
-def _layout(problem: Problem) -> _Layout:
-    """Order the states by quota, or refuse quotas that this method does not take."""
-    mdp, owed = problem.mdp, problem.at_least > 0
-    S, K = mdp.n_states, problem.n_quotas
-    advice = 'solve_proximal takes at_least over disjoint sets of states; use method "lp"'
-    capped = problem.at_most < 1
-    if capped.any():
-        k = int(np.argmax(capped))
-        refuse(
-            f"quota {problem.names[k]} has a cap, at_most {problem.at_most[k]:.12g}",
-            f"{count_of(capped.sum(), K, 'quotas')} capped",
-            advice,
-        )
-    quota = np.repeat(np.arange(K), np.diff(problem.members.indptr))
-    counted = owed[quota]
-    pairs, quota = problem.members.indices[counted], quota[counted]
-    times = np.bincount(pairs, minlength=mdp.n_pairs)
-    if times.max() > 1:
-        i = int(np.argmax(times))
-        first, second = (problem.names[k] for k in quota[pairs == i][:2])
-        refuse(
-            f"quotas {first} and {second} overlap",
-            f"both hold {mdp.pair_text(i)}; {count_of((times > 1).sum(), times.size, 'pairs')} in several",
-            advice,
-        )
-    quota_of = np.full(mdp.n_pairs, -1)
-    quota_of[pairs] = quota
-    ends = mdp.pair_ptr[:-1]
-    split = np.minimum.reduceat(quota_of, ends) < np.maximum.reduceat(quota_of, ends)
-    if split.any():
-        s = int(np.argmax(split))
-        k = int(quota_of[ends[s] : mdp.pair_ptr[s + 1]].max())
-        refuse(
-            f"quota {problem.names[k]} holds some actions of state {mdp.state_name(s)} and not others",
-            f"{count_of(split.sum(), S, 'states')} split",
-            advice,
-        )
-    return _grouped(problem, quota_of[ends])
-
-
-def _grouped(problem: Problem, quota_of: Ints) -> _Layout:
-    """Layout of states with the given quotas, -1 for none: each group stands where its first state was."""
-    mdp = problem.mdp
-    S, K = mdp.n_states, problem.n_quotas
-    places = np.arange(S)
-    head = np.full(K, S)
-    np.minimum.at(head, quota_of[quota_of >= 0], places[quota_of >= 0])
-    key = places if K == 0 else np.where(quota_of >= 0, head[quota_of], places)
-    states = np.argsort(key, kind="stable")
-    groups = np.concatenate([[0], np.flatnonzero(np.diff(key[states])) + 1, [S]])
-    quota = quota_of[states[groups[:-1]]]  # (G,)
-    rho = np.zeros(quota.size) if K == 0 else np.where(quota >= 0, problem.at_least[quota], 0.0)
-    group_of = np.full(K, -1)
-    group_of[quota[quota >= 0]] = np.flatnonzero(quota >= 0)
-    counts = mdp.n_actions[states]
-    before = np.cumsum(counts) - counts
-    pairs = np.repeat(mdp.pair_ptr[states] - before, counts) + np.arange(mdp.n_pairs)
-    return _Layout(states, pairs, groups, rho, group_of)
-
-
-def _model(problem: Problem, layout: _Layout) -> Model:
-    """The transitions in the order of the layout, with an even weight for every state."""
-    mdp = problem.mdp
-    S = mdp.n_states
-    place = np.empty(S, np.int32)
-    place[layout.states] = np.arange(S, dtype=np.int32)
-    P = mdp.P if (np.diff(layout.pairs) == 1).all() else mdp.P[layout.pairs]
-    return Model(
-        indptr=P.indptr.astype(np.int64),
-        indices=place[P.indices],
-        data=P.data.copy(),
-        pairs=np.concatenate([[0], np.cumsum(mdp.n_actions[layout.states])]).astype(np.int64),
-        groups=layout.groups.astype(np.int64),
-        w=np.full(S, 1 / S),
-    )
-
-
 @dataclass(eq=False)
 class _Point:
     """A dual point h, what follows from it, and how Newton's steps are damped there."""
@@ -284,7 +169,7 @@ class _Fair:
 class _Run:
     """The state of a solve, in the order of the layout and in rewards scaled to [0, 1]."""
 
-    def __init__(self, problem: Problem, layout: _Layout, tol: float, kernels: KernelSet) -> None:
+    def __init__(self, problem: Problem, layout: Layout, tol: float, kernels: KernelSet) -> None:
         self.problem, self.layout, self.tol, self.kernels = problem, layout, tol, kernels
         mdp = problem.mdp
         self.scale, self.base = reward_scale(problem), float(mdp.r.min())
@@ -518,21 +403,14 @@ class _Run:
             self.impossible, self.witness = True, (h, tops)
 
     def _make_policy(self, c: Floats) -> float:
-        """Project z onto the raised quotas and the flow equations, and offer its policy."""
+        """Move z to the raised quotas and the flow equations by a short proximal step; offer its policy."""
         k, model, point = self.kernels, self.model, self.point
-        fine = max(0.1 * self.raise_, 1e-13)
+        fine = max(_POLISH_FINE * self.raise_, 1e-13)
         polished = self._origin(point.z)
-        self._minimise(
-            polished,
-            np.zeros_like(self.r),
-            point.z,
-            1.0,
-            0.0,
-            c,
-            lambda _, norm, worst: worst < fine,
-            _POLISH,
-            0.05,
-        )
+        polished.h[:], polished.q[:] = point.h, point.q
+        polished.lam = point.lam * _POLISH_SIGMA / self.sigma
+        sigma, done = _POLISH_SIGMA, lambda _, norm, worst: worst < fine
+        self._minimise(polished, self.r, point.z, sigma, 0.0, c, done, _POLISH, _POLISH_CG_TOL)
         pi = np.empty_like(self.r)
         k.policy(model, polished.z, point.q, pi)
         nu = self._visits(polished.z * model.w[self.s_of])

@@ -1,0 +1,132 @@
+"""What `fairmdp.solvers.proximal` runs on: states and pairs ordered by quota, and the array functions."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from fairmdp.kernels.proximal import Model, Scratch
+from fairmdp.problem import Problem
+from fairmdp.validation import Bools, Floats, Ints, count_of, refuse
+
+
+class KernelSet(Protocol):
+    """The array functions that the method is written in; `kernels.proximal` documents them."""
+
+    def scratch_for(self, model: Model) -> Scratch: ...
+
+    def advantages(self, model: Model, r: Floats, h: Floats, out: Floats) -> None: ...
+
+    def project(
+        self, model: Model, scratch: Scratch, centre: Floats, q: Floats, u: Floats, step: float,
+        sigma: float, c: Floats, lam: float, z: Floats, theta: Floats,
+    ) -> tuple[float, float]: ...  # fmt: skip
+
+    def flow(self, model: Model, z: Floats, out: Floats) -> tuple[float, float]: ...
+
+    def direction(
+        self, model: Model, scratch: Scratch, z: Floats, loose: Bools, g: Floats, damping: Floats,
+        tol: float, most: int, d: Floats,
+    ) -> int: ...  # fmt: skip
+
+    def distance(self, model: Model, z: Floats, centre: Floats) -> float: ...
+
+    def tops(self, model: Model, q: Floats, out: Floats) -> None: ...
+
+    def sweep(self, model: Model, r: Floats, level: Floats, h: Floats, times: int) -> None: ...
+
+    def policy(self, model: Model, z: Floats, q: Floats, out: Floats) -> None: ...
+
+    def law(self, model: Model, scratch: Scratch, pi: Floats, nu: Floats, tol: float, most: int) -> float: ...
+
+    def visits(self, model: Model, x: Floats, out: Floats) -> None: ...
+
+    def shares(self, model: Model, nu: Floats, out: Floats) -> None: ...
+
+
+class Layout(NamedTuple):
+    """Places of states and pairs once the states of a quota are neighbours."""
+
+    states: Ints  # (S,), state at each place
+    pairs: Ints  # (SA,), pair at each place
+    groups: Ints  # (G + 1,), first place of each group
+    rho: Floats  # (G,), share owed to each group, 0 for a state by itself
+    group_of: Ints  # (K,), group of each quota, -1 where it asks for nothing
+
+
+def layout(problem: Problem) -> Layout:
+    """Order the states by quota, or refuse quotas that this method does not take."""
+    mdp, owed = problem.mdp, problem.at_least > 0
+    S, K = mdp.n_states, problem.n_quotas
+    advice = 'solve_proximal takes at_least over disjoint sets of states; use method "lp"'
+    capped = problem.at_most < 1
+    if capped.any():
+        k = int(np.argmax(capped))
+        refuse(
+            f"quota {problem.names[k]} has a cap, at_most {problem.at_most[k]:.12g}",
+            f"{count_of(capped.sum(), K, 'quotas')} capped",
+            advice,
+        )
+    quota = np.repeat(np.arange(K), np.diff(problem.members.indptr))
+    counted = owed[quota]
+    pairs, quota = problem.members.indices[counted], quota[counted]
+    times = np.bincount(pairs, minlength=mdp.n_pairs)
+    if times.max() > 1:
+        i = int(np.argmax(times))
+        first, second = (problem.names[k] for k in quota[pairs == i][:2])
+        refuse(
+            f"quotas {first} and {second} overlap",
+            f"both hold {mdp.pair_text(i)}; {count_of((times > 1).sum(), times.size, 'pairs')} in several",
+            advice,
+        )
+    quota_of = np.full(mdp.n_pairs, -1)
+    quota_of[pairs] = quota
+    ends = mdp.pair_ptr[:-1]
+    split = np.minimum.reduceat(quota_of, ends) < np.maximum.reduceat(quota_of, ends)
+    if split.any():
+        s = int(np.argmax(split))
+        k = int(quota_of[ends[s] : mdp.pair_ptr[s + 1]].max())
+        refuse(
+            f"quota {problem.names[k]} holds some actions of state {mdp.state_name(s)} and not others",
+            f"{count_of(split.sum(), S, 'states')} split",
+            advice,
+        )
+    return _grouped(problem, quota_of[ends])
+
+
+def _grouped(problem: Problem, quota_of: Ints) -> Layout:
+    """Layout of states with the given quotas, -1 for none: each group stands where its first state was."""
+    mdp = problem.mdp
+    S, K = mdp.n_states, problem.n_quotas
+    places = np.arange(S)
+    head = np.full(K, S)
+    np.minimum.at(head, quota_of[quota_of >= 0], places[quota_of >= 0])
+    key = places if K == 0 else np.where(quota_of >= 0, head[quota_of], places)
+    states = np.argsort(key, kind="stable")
+    groups = np.concatenate([[0], np.flatnonzero(np.diff(key[states])) + 1, [S]])
+    quota = quota_of[states[groups[:-1]]]  # (G,)
+    rho = np.zeros(quota.size) if K == 0 else np.where(quota >= 0, problem.at_least[quota], 0.0)
+    group_of = np.full(K, -1)
+    group_of[quota[quota >= 0]] = np.flatnonzero(quota >= 0)
+    counts = mdp.n_actions[states]
+    before = np.cumsum(counts) - counts
+    pairs = np.repeat(mdp.pair_ptr[states] - before, counts) + np.arange(mdp.n_pairs)
+    return Layout(states, pairs, groups, rho, group_of)
+
+
+def model(problem: Problem, order: Layout) -> Model:
+    """The transitions in the order of the layout, with an even weight for every state."""
+    mdp = problem.mdp
+    S = mdp.n_states
+    place = np.empty(S, np.int32)
+    place[order.states] = np.arange(S, dtype=np.int32)
+    P = mdp.P if (np.diff(order.pairs) == 1).all() else mdp.P[order.pairs]
+    return Model(
+        indptr=P.indptr.astype(np.int64),
+        indices=place[P.indices],
+        data=P.data.copy(),
+        pairs=np.concatenate([[0], np.cumsum(mdp.n_actions[order.states])]).astype(np.int64),
+        groups=order.groups.astype(np.int64),
+        w=np.full(S, 1 / S),
+    )
