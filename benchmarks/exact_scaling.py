@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +38,7 @@ FIELDS = [
 CASES = {  # name: (maker, its arguments, solver, tol)
     "garnet_1e3": ("garnet", (1000, 5), "dual", 1e-6),
     "garnet_1e4": ("garnet", (10_000, 5), "dual", 1e-6),
+    "garnet_1e4_pdlp": ("garnet", (10_000, 5), "pdlp", 1e-6),
     "garnet_1e4_columns": ("garnet", (10_000, 5), "colgen", 1e-6),
     "garnet_1e5": ("garnet", (100_000, 5), "dual", 1e-6),
     "garnet_1e5_k50": ("garnet", (100_000, 50), "dual", 1e-6),
@@ -97,9 +99,10 @@ def measure(case, file):
     from fairmdp import scenarios, verify
     from fairmdp.solvers.colgen import solve_colgen
     from fairmdp.solvers.dual import solve_dual
+    from fairmdp.solvers.lp import solve_lp
 
     _, _, solver, tol = CASES[case]
-    solve = {"dual": solve_dual, "colgen": solve_colgen}[solver]
+    solve = {"dual": solve_dual, "colgen": solve_colgen, "pdlp": partial(solve_lp, algorithm="pdlp")}[solver]
     solve(scenarios.garnet(n_states=500, seed=1))  # compiles
     problem = load(file)
     start = time.process_time()
