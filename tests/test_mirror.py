@@ -327,7 +327,7 @@ def test_theory_refuses(call, words):
 
 
 def test_the_radius_counterexample():
-    """Without a fair action the paper's M is too small (PAPER N1); ours is computed from a fair policy."""
+    """Without a fair action the paper's M is too small (docs/paper.md); ours is computed from a fair policy."""
     P = [[0.995, 0.005], [0.98, 0.02], [0.995, 0.005], [0.98, 0.02]]
     from fairmdp import MDP
 

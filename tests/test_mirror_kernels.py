@@ -120,7 +120,7 @@ def test_protocol_seed_0(variant):
 
 
 def sorted_water_fill(Y, rho):
-    """Form 1 of PAPER section 3 by sorting."""
+    """Form 1 of docs/paper.md by sorting."""
     order = np.argsort(-rho / Y)
     for k in range(Y.size + 1):
         c = (1 - rho[order[:k]].sum()) / Y[order[k:]].sum()
@@ -278,7 +278,7 @@ def test_dense_chunks_and_underflow():
     assert all(np.array_equal(a, b) for a, b in zip(whole, cut, strict=True))
     assert whole.w.min() < -700  # x of a bad action is far below the smallest double
     assert abs(whole.x_sum.sum() / 300_000 - 1) < 1e-12
-    assert abs(whole.x_sum @ mdp[3] / 300_000 - 0.4335) < 0.004  # PAPER section 5, bias floor of eta = .01
+    assert abs(whole.x_sum @ mdp[3] / 300_000 - 0.4335) < 0.004  # docs/paper.md, bias floor of eta = .01
 
 
 # --- the lazy run -----------------------------------------------------------------------------------
@@ -461,7 +461,7 @@ def test_lazy_does_not_drift():
     x, x_sum, lam, _ = read(model, state)
     assert abs(x_sum.sum() / 2e6 - 1) < 1e-11 and abs(x.sum() - 1) < 1e-13 and abs(lam.sum()) < 1e-9
     assert (np.bincount(mdp[4], weights=x) - rho).min() > -1e-15
-    assert abs(x_sum @ mdp[3] / 2e6 - 0.4337) < 0.001  # the floor of eta = .01 (mirror.md section 5: .4338)
+    assert abs(x_sum @ mdp[3] / 2e6 - 0.4337) < 0.001  # the floor of eta = .01 (docs/paper.md)
 
 
 # --- minibatches ------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ COLUMNS = (
     "nu1_mean,nu1_std,nu2_mean,nu2_std,gap_mean,gap_std"
 ).split(",")
 
-# Seed 0 after 20,000 steps: averages of x and lam, reward, gap (PAPER section 5, variants P and A).
+# Seed 0 after 20,000 steps: averages of x and lam, reward, gap (the protocol of docs/paper.md).
 GOLDEN = {
     "definition": (
         [0.3713016997, 0.0020218460, 0.2253589277, 0.1358805731, 0.2628317145, 0.0026052389],
@@ -178,7 +178,7 @@ def test_constant_steps_stop_and_our_default_does_not(floor):
     )
     assert [c.label for c in floor] == ["constant", "constant-half", "default"]
     for error in (constant, later):
-        assert error[400_000] == pytest.approx(-0.0098, abs=0.001)  # PAPER: -0.0099 at 2e5, -0.0097 at 1e6
+        assert error[400_000] == pytest.approx(-0.0098, abs=0.001)  # known: -0.0099 at 2e5, -0.0097 at 1e6
         assert error[400_000] == pytest.approx(error[100_000], abs=0.0025)
     assert abs(default[400_000]) < 0.001
     spread = ((floor[2].samples["reward"] - floor[2].optimum) ** 2).mean(axis=0) ** 0.5

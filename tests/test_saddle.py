@@ -121,7 +121,7 @@ def test_gap_is_zero_at_the_optimum_and_there_alone(kind, seed):
 
 
 def test_a_box_that_is_too_small_hides_the_optimum():
-    """PAPER N1: below |lam*| / 2 the optimum is no saddle point; the gap at it is then positive."""
+    """Below |lam*| / 2 the optimum is no saddle point; the gap at it is then positive."""
     problem = scenarios.three_state()
     sol = solve_lp(problem)
     small = np.clip(-sol.bias + (sol.bias.max() + sol.bias.min()) / 2, -0.1, 0.1)

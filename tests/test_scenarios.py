@@ -190,7 +190,7 @@ def test_capped_jobs_are_unichain(seed):
 
 
 def test_bernoulli_jobs_without_withdrawals_are_multichain():
-    """PAPER, section 4: idling leaves 24 of 25 states; a policy that gives up on client 1 splits the chain."""
+    """Idling leaves 24 of 25 states; a policy that gives up on client 1 splits the chain."""
     mdp = jobs(withdraw=0, max_arrivals=1).mdp
     idle = Chain.of(mdp, always(mdp, lambda s, a: a == "serve 0,0"))
     assert [c.tolist() for c in idle.closed_classes] == [[24]]

@@ -10,11 +10,11 @@ One step from ``(x, lam)``, with L pairs, sampled next states and step sizes ``e
     lam <- clip(lam - eta_lam g_lam, -lam_max, lam_max)
 
 Both updates start from the same ``(x, lam)``. Running sums take the iterates *after* each step,
-``x_2 .. x_{T+1}`` (PAPER section 5); the box of the paper sums ``x_1 .. x_T``, which is the same sum
+``x_2 .. x_{T+1}`` (docs/paper.md); the box of the paper sums ``x_1 .. x_T``, which is the same sum
 plus ``x_1`` minus ``x_{T+1}``.
 
 **Units.** The projection multiplies all pairs of a *unit* by one number, so it only needs the masses
-of the units: a state, a group of states, a single pair (quota forms 1 and 2 of PAPER section 3), the
+of the units: a state, a group of states, a single pair (quota forms 1 and 2 of docs/paper.md), the
 pairs whose smallest set is the same (laminar, form 3), or the pairs with the same memberships
 (overlapping, form 4). Units partition the pairs: pairs without a quota form units with ``rho == 0``.
 
@@ -496,7 +496,7 @@ def atoms(sets: list[I8], n_pairs: int) -> tuple[I8, I8, I8]:
     return atom_of.ravel().astype(np.int64), ptr, member
 
 
-# --- the protocol of PAPER section 5: given uniforms ------------------------------------------------
+# --- the protocol of the experiments (docs/paper.md): given uniforms --------------------------------
 
 
 @njit(cache=True, nogil=True)
