@@ -6,7 +6,7 @@ import pytest
 from fairmdp import MDP, Chain, Problem, ProblemError, Quota, scenarios, solve_lp
 from fairmdp.learning.certify import certify
 from fairmdp.learning.counts import Counts
-from fairmdp.learning.rollouts import _ladder
+from fairmdp.learning.rollouts import ladder
 from fairmdp.solvers.plugin import learn_plugin
 
 UNIFORM = np.full(6, 0.5)  # on the paper's instance: every share is 1/3, the gain 0.25
@@ -118,7 +118,7 @@ def test_actions_are_drawn_from_the_policy():
     pi = np.array([0.0, 1.0, 0.0, 0.25, 0.75])
     states = np.repeat([0, 1], 40_000)
     rng = np.random.default_rng(0)
-    pairs = np.searchsorted(_ladder(model, pi), states + rng.random(states.size), side="right")
+    pairs = np.searchsorted(ladder(model, pi), states + rng.random(states.size), side="right")
     shares = np.bincount(pairs, minlength=5) / 40_000
     np.testing.assert_allclose(shares, pi, atol=0.01)
     assert shares[0] == shares[2] == 0

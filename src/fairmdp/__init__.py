@@ -13,9 +13,12 @@ if TYPE_CHECKING:
     from fairmdp.errors import FairMDPError, FormatError, ProblemError, SimulatorError, SolverError
     from fairmdp.fairness import Readout, readout
     from fairmdp.frontiers import Frontier, frontier
+    from fairmdp.function_simulator import EnvironmentSimulator, FunctionSimulator
     from fairmdp.io import load, save
+    from fairmdp.io.gym_model import from_gymnasium
     from fairmdp.learning.certify import certify
     from fairmdp.learning.estimate import CertifiedPolicy, Estimate
+    from fairmdp.learning.simulate import Simulation, simulate
     from fairmdp.mdp import MDP
     from fairmdp.problem import Problem, Quota
     from fairmdp.simulator import Simulator
@@ -36,14 +39,17 @@ _HOME = {
     "MDP": "fairmdp.mdp",
     "CertifiedPolicy": "fairmdp.learning.estimate",
     "Chain": "fairmdp.chain",
+    "EnvironmentSimulator": "fairmdp.function_simulator",
     "Estimate": "fairmdp.learning.estimate",
     "FairMDPError": "fairmdp.errors",
     "FormatError": "fairmdp.errors",
     "Frontier": "fairmdp.frontiers",
+    "FunctionSimulator": "fairmdp.function_simulator",
     "Problem": "fairmdp.problem",
     "ProblemError": "fairmdp.errors",
     "Quota": "fairmdp.problem",
     "Readout": "fairmdp.fairness",
+    "Simulation": "fairmdp.learning.simulate",
     "Simulator": "fairmdp.simulator",
     "SimulatorError": "fairmdp.errors",
     "Solution": "fairmdp.solution",
@@ -51,6 +57,7 @@ _HOME = {
     "Status": "fairmdp.solution",
     "Verdict": "fairmdp.certificate",
     "certify": "fairmdp.learning.certify",
+    "from_gymnasium": "fairmdp.io.gym_model",
     "frontier": "fairmdp.frontiers",
     "learn": "fairmdp.solvers.learn",
     "learn_mirror": "fairmdp.solvers.mirror",
@@ -60,6 +67,7 @@ _HOME = {
     "readout": "fairmdp.fairness",
     "save": "fairmdp.io",
     "scenarios": "fairmdp.scenarios",
+    "simulate": "fairmdp.learning.simulate",
     "solve": "fairmdp.solvers.auto",
     "solve_colgen": "fairmdp.solvers.colgen",
     "solve_dual": "fairmdp.solvers.dual",
@@ -74,14 +82,17 @@ __all__ = [
     "MDP",
     "CertifiedPolicy",
     "Chain",
+    "EnvironmentSimulator",
     "Estimate",
     "FairMDPError",
     "FormatError",
     "Frontier",
+    "FunctionSimulator",
     "Problem",
     "ProblemError",
     "Quota",
     "Readout",
+    "Simulation",
     "Simulator",
     "SimulatorError",
     "Solution",
@@ -89,6 +100,7 @@ __all__ = [
     "Status",
     "Verdict",
     "certify",
+    "from_gymnasium",
     "frontier",
     "learn",
     "learn_mirror",
@@ -98,6 +110,7 @@ __all__ = [
     "readout",
     "save",
     "scenarios",
+    "simulate",
     "solve",
     "solve_colgen",
     "solve_dual",

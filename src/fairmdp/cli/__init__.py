@@ -17,6 +17,7 @@ from fairmdp.cli.learn import learn
 from fairmdp.cli.new import new
 from fairmdp.cli.reproduce import reproduce
 from fairmdp.cli.scenarios import scenarios
+from fairmdp.cli.simulate import simulate
 from fairmdp.cli.solve import solve
 from fairmdp.cli.verify import verify
 from fairmdp.errors import FairMDPError
@@ -30,7 +31,7 @@ def cli() -> None:
     """Policies that earn the most while giving everyone their due share of time, with proofs."""
 
 
-for command in (solve, verify, frontier, compare, learn, reproduce, scenarios, new):
+for command in (solve, verify, frontier, compare, learn, simulate, reproduce, scenarios, new):
     cli.add_command(command)
 
 

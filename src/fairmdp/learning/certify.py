@@ -92,7 +92,7 @@ def certify(
     check_delta(delta)
     checked = CheckedSimulator(simulator)
     owed = Problem(shell_model(checked), quotas)
-    pi = _checked_policy(owed.mdp, policy)
+    pi = checked_policy(owed.mdp, policy)
     _check_samples(samples)
     _check_training(owed.mdp, training)
     # A bound on the best gain takes half of the level, where there is one.
@@ -159,7 +159,7 @@ def _more_samples(
     return math.ceil(needed - samples) if needed < _OUT_OF_REACH else None
 
 
-def _checked_policy(mdp: MDP, policy: ArrayLike) -> Floats:
+def checked_policy(mdp: MDP, policy: ArrayLike) -> Floats:
     """The policy, if it is a distribution over the actions of every state."""
     pi = real_vector("policy", policy, mdp.n_pairs)
     bad = ~(np.isfinite(pi) & (pi >= 0))

@@ -68,7 +68,7 @@ class _Walks:
     ) -> None:
         self.n_states = owed.mdp.n_states
         self._simulator, self._mdp, self._rng = simulator, owed.mdp, rng
-        self._ladder = _ladder(owed.mdp, pi)
+        self._ladder = ladder(owed.mdp, pi)
         self._counted = owed.members.T.toarray()  # (SA, K)
         self._tally = Tally(owed.mdp.n_pairs, owed.mdp.n_states) if record else None
         self._kept: list[tuple[Ints, Ints, Floats]] = []
@@ -99,7 +99,7 @@ class _Walks:
             self._kept = []
 
 
-def _ladder(mdp: MDP, pi: Floats) -> Floats:
+def ladder(mdp: MDP, pi: Floats) -> Floats:
     """``s + P(action <= a | s)`` for each pair, ascending: ``s + uniform`` falls on the rung of its pair."""
     sums = np.cumsum(pi)
     within = sums - np.concatenate([[0.0], sums])[mdp.pair_ptr[:-1]][mdp.s_of]

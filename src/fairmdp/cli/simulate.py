@@ -1,0 +1,186 @@
+"""``fairmdp simulate``: run a solution's policy and watch the shares come about."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairmdp.cli.source import problem_options, read_problem
+
+if TYPE_CHECKING:
+    from fairmdp.learning.simulate import Simulation
+    from fairmdp.mdp import MDP
+    from fairmdp.problem import Problem
+    from fairmdp.solution import Solution
+    from fairmdp.validation import Floats
+
+_SURPRISING = 5.0  # standard errors from the exact value that call for a note
+_MAX_ROWS = 20
+_STOPPED = 4
+
+
+@click.command()
+@problem_options
+@click.argument("solution_file", metavar="SOLUTION")
+@click.option("--steps", type=click.IntRange(1), default=10_000, show_default=True, help="Steps of a run.")
+@click.option("--runs", type=click.IntRange(2), default=100, show_default=True, help="Independent runs.")
+@click.option("--seed", default=0, show_default=True, help="Everything random follows from it.")
+@click.option("--start", metavar="STATE", help="First state of every run; else drawn as the model says.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def simulate(
+    source: str,
+    solution_file: str,
+    params: tuple[str, ...],
+    rho: str | None,
+    quotas: tuple[str, ...],
+    steps: int,
+    runs: int,
+    seed: int,
+    start: str | None,
+    as_json: bool,
+) -> None:
+    r"""Run the policy of SOLUTION on the model of SOURCE; shares with error bars beside the exact ones.
+
+    A share after finitely many steps scatters around its long-run value, so that a quota without room to
+    spare is missed by about half of the runs however long they are. The last columns show this.
+
+    \b
+    fairmdp solve three-state -o three.json
+    fairmdp simulate three-state three.json --steps 1000
+    """
+    from fairmdp.errors import ProblemError
+    from fairmdp.learning.simulate import simulate as run
+    from fairmdp.solution import Solution
+
+    problem = read_problem(source, params, rho, quotas)
+    solution = Solution.load(solution_file)
+    if not solution.has_policy:
+        raise ProblemError(f"{solution_file}: the quotas were found infeasible, there is no policy to run")
+    if solution.policy.size != problem.mdp.n_pairs:
+        raise ProblemError(
+            f"{solution_file} has a policy over {solution.policy.size} state-action pairs, "
+            f"{source} has {problem.mdp.n_pairs}\n  name the problem as you did when it was solved"
+        )
+    seen = run(
+        problem.mdp, solution.policy, steps=steps, runs=runs, seed=seed, starts=start, quotas=problem.quotas
+    )
+    notes = (*seen.notes, *_notes(problem, solution, seen))
+    record = json.dumps(_as_dict(solution, seen, notes), allow_nan=False) if as_json else ""
+    click.echo(record or _text(source, solution, seen, notes))
+    if not seen.finished:
+        sys.exit(_STOPPED)
+
+
+def _exact_shares(solution: Solution) -> dict[str, float]:
+    return dict(zip(solution.quota_names, solution.shares.tolist(), strict=True))
+
+
+def _notes(problem: Problem, solution: Solution, seen: Simulation) -> list[str]:
+    """What does not fit: another problem, an interrupt, or means far from the exact values."""
+    notes = []
+    if solution.provenance.get("problem") != problem.digest:
+        notes.append("the solution is of another model or other quotas; its exact values are not of this one")
+    if not seen.finished:
+        notes.append(f"stopped after {seen.steps:,} steps")
+    mdp, policy = problem.mdp, solution.policy
+    exact = _exact_shares(solution)
+    watched = [("gain", solution.gain, seen.gain, seen.gain_se, mdp.r)]
+    watched += [
+        (
+            f"share of {name}",
+            exact[name],
+            float(seen.shares[k]),
+            float(seen.share_se[k]),
+            problem.members[[k]],
+        )
+        for k, name in enumerate(seen.quota_names)
+        if name in exact
+    ]
+    for what, due, mean, se, collected in watched:
+        off = abs(mean - due)
+        if off > _SURPRISING * se + 1e-9 * max(1.0, abs(due)) and len(notes) < _MAX_ROWS:
+            left_over = _end_effect(mdp, policy, collected) / seen.steps / 0.9
+            why = f"where runs begin and end may shift it by {left_over:.1g}; take more steps"
+            if off > left_over + _SURPRISING * se:
+                why = "that is no accident"
+            notes.append(f"{what} {mean:.4f} is {off:.1g} off, beyond its error bar: {why}")
+    return notes
+
+
+def _end_effect(mdp: MDP, policy: Floats, collected: Any) -> float:
+    """Span of the bias of what a pair collects: T steps differ from T times the mean by at most that."""
+    import numpy as np
+
+    from fairmdp.chain import Chain
+
+    chain = Chain.of(mdp, policy)
+    if len(chain.closed_classes) > 1:
+        return float("inf")
+    f = collected.toarray()[0] if hasattr(collected, "toarray") else collected
+    return float(np.ptp(chain.bias(np.add.reduceat(policy * f, mdp.pair_ptr[:-1]))))
+
+
+def _text(source: str, solution: Solution, seen: Simulation, notes: tuple[str, ...]) -> str:
+    from fairmdp.report import asked_text, columns
+
+    exact = _exact_shares(solution)
+    late = f"after {seen.steps:,} steps"
+    rows = [["quota", "share", "exact", "asked", f"{late}, 5% to 95% of runs", "met in"]]
+    low, high = seen.quantiles((0.05, 0.95))
+    met = seen.met
+    for k, name in enumerate(seen.quota_names[:_MAX_ROWS]):
+        rows.append(
+            [
+                name,
+                f"{seen.shares[k]:.4f} +- {seen.share_se[k]:.4f}",
+                f"{exact[name]:.4f}" if name in exact else "-",
+                asked_text(seen.at_least[k], seen.at_most[k]),
+                f"{low[k]:.4f} to {high[k]:.4f}",
+                f"{met[k]:.0%} of runs",
+            ]
+        )
+    lines = [
+        f"{source}: {seen.runs:,} runs of {seen.steps:,} steps; means without the first tenth, "
+        "+- one standard error",
+        "",
+        f"  gain    {seen.gain:.4f} +- {seen.gain_se:.4f}   exact {solution.gain:.6f}",
+        "",
+        *(columns(rows) if len(rows) > 1 else ["  no quotas"]),
+    ]
+    if len(seen.quota_names) > _MAX_ROWS:
+        lines.append(f"  ... and {len(seen.quota_names) - _MAX_ROWS} more quotas")
+    if len(rows) > 2:
+        lines += ["", f"  all quotas are met {late} in {seen.met_all:.0%} of runs"]
+    return "\n".join(lines + [f"  note    {note}" for note in notes])
+
+
+def _as_dict(solution: Solution, seen: Simulation, notes: tuple[str, ...]) -> dict[str, Any]:
+    exact = _exact_shares(solution)
+    quantiles, met = seen.quantiles((0.05, 0.5, 0.95)), seen.met
+    return {
+        "fairmdp_simulation": 1,
+        "runs": seen.runs,
+        "steps": seen.steps,
+        "finished": seen.finished,
+        "gain": seen.gain,
+        "gain_se": seen.gain_se,
+        "exact_gain": solution.gain,
+        "quotas": [
+            {
+                "name": name,
+                "share": float(seen.shares[k]),
+                "share_se": float(seen.share_se[k]),
+                "exact_share": exact.get(name),
+                "at_least": float(seen.at_least[k]),
+                "at_most": float(seen.at_most[k]),
+                "after_steps": dict(zip(("5%", "50%", "95%"), quantiles[:, k].tolist(), strict=True)),
+                "met": float(met[k]),
+            }
+            for k, name in enumerate(seen.quota_names)
+        ],
+        "met_all": seen.met_all,
+        "notes": list(notes),
+    }

@@ -1,0 +1,270 @@
+"""Run a policy and watch: long-run shares with error bars, and how near to them finite runs come.
+
+Runs are independent of each other, whatever happens within one, so the spread of their means is an honest
+error bar. Estimates of the long run leave out the first tenth of every run, which still remembers where it
+began; what a run has seen after all of its steps is kept as well, because this is what a user will meet.
+Error bars do not cover what the ends of a run leave over, at most ``span(h) / steps`` for the bias ``h``:
+nothing for a chain that mixes, everything for one that does not within a run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
+
+from fairmdp.chain import Chain
+from fairmdp.errors import ProblemError
+from fairmdp.learning.certify import checked_policy
+from fairmdp.learning.counts import CHUNK, seed_stream, shell_model
+from fairmdp.learning.rollouts import ladder
+from fairmdp.mdp import EXACT_SUM_TOL, MDP
+from fairmdp.problem import Problem, Quota
+from fairmdp.simulator import CheckedSimulator, Simulator
+from fairmdp.validation import Bools, Floats, Ints, check_count, frozen
+
+SIMULATING = 2
+"""Key of the stream of seeds of simulations; learning and certificates have their own."""
+
+_BURN_IN = 0.1  # share of a run that estimates of the long run leave out
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Simulation:
+    """What independent runs of one policy have seen.
+
+    Attributes
+    ----------
+    gain, gain_se : float
+        Long-run average reward: mean over the runs, and its standard error.
+    shares, share_se : ndarray
+        Long-run share of each quota's set, (K,): mean over the runs, and standard errors.
+    run_gains, run_shares : ndarray
+        What each run has seen after all of its steps, (R,) and (R, K).
+    steps, runs : int
+        Length of a run, and how many there were.
+    starts : ndarray
+        First state of each run, (R,).
+    finished : bool
+        Whether all steps were taken; an interrupt keeps those that were.
+    seconds : float
+        Wall-clock time.
+    notes : tuple of str
+        What a careful reader should know.
+    """
+
+    gain: float
+    gain_se: float
+    shares: Floats
+    share_se: Floats
+    run_gains: Floats
+    run_shares: Floats
+    quota_names: tuple[str, ...]
+    at_least: Floats
+    at_most: Floats
+    steps: int
+    runs: int
+    starts: Ints
+    finished: bool
+    seconds: float
+    notes: tuple[str, ...] = ()
+
+    def quantiles(self, q: Sequence[float] = (0.05, 0.5, 0.95)) -> Floats:
+        """Quantiles over the runs of each share after all steps, (Q, K)."""
+        return np.quantile(self.run_shares, q, axis=0)
+
+    def deviations(self, q: Sequence[float] = (0.5, 0.95), long_run: ArrayLike | None = None) -> Floats:
+        """Quantiles over the runs of how far a share after all steps is from the long run, (Q, K).
+
+        ``long_run`` are the long-run shares, (K,), where they are known better than from these runs.
+        """
+        known = self.shares if long_run is None else np.asarray(long_run, float)
+        return np.quantile(np.abs(self.run_shares - known), q, axis=0)
+
+    @property
+    def met(self) -> Floats:
+        """Share of the runs in which each quota is met after all steps, (K,)."""
+        return self._run_met.mean(axis=0)
+
+    @property
+    def met_all(self) -> float:
+        """Share of the runs in which all quotas are met after all steps."""
+        return float(self._run_met.all(axis=1).mean())
+
+    @property
+    def _run_met(self) -> Bools:
+        low, high = self.at_least - EXACT_SUM_TOL, self.at_most + EXACT_SUM_TOL
+        return (self.run_shares >= low) & (self.run_shares <= high)
+
+    def __repr__(self) -> str:
+        return (
+            f"Simulation({self.runs} runs of {self.steps} steps, gain={self.gain:.4g} +- {self.gain_se:.1g}, "
+            f"quotas met in {self.met_all:.0%} of the runs)"
+        )
+
+
+def simulate(
+    model: MDP | Simulator,
+    policy: ArrayLike,
+    *,
+    steps: int,
+    runs: int = 100,
+    seed: int | np.random.SeedSequence = 0,
+    starts: int | str | Sequence[int | str] | Ints | None = None,
+    quotas: Iterable[Quota] = (),
+) -> Simulation:
+    """Run a policy many times side by side.
+
+    Parameters
+    ----------
+    model
+        An MDP, or a simulator.
+    policy
+        Probability of each pair given its state, (SA,).
+    steps
+        Length of a run.
+    runs
+        Number of independent runs, at least 2. Error bars shrink with ``sqrt(runs * steps)``.
+    seed
+        Everything random follows from it.
+    starts
+        First state of all runs, or one per run. By default drawn from ``initial`` of the MDP, or evenly
+        from all states where there is none.
+    quotas
+        Whose shares are watched, and with what bounds.
+
+    Returns
+    -------
+    Simulation
+        Ctrl-C returns what was seen so far with ``finished=False``.
+
+    Examples
+    --------
+    >>> from fairmdp import scenarios, solve
+    >>> problem = scenarios.three_state()
+    >>> policy = solve(problem).policy
+    >>> seen = simulate(problem.mdp, policy, steps=2000, quotas=problem.quotas)
+    >>> seen
+    Simulation(100 runs of 2000 steps, gain=0.4441 +- 0.0003, quotas met in 47% of the runs)
+    >>> seen.met  # s2 binds: after any number of steps about half of the runs are still short of it
+    array([1.  , 1.  , 0.47])
+    """
+    began = time.perf_counter()
+    check_count("steps", steps)
+    check_count("runs", runs)
+    if runs < 2:
+        raise ProblemError("runs is 1, expected at least 2: error bars come from the spread of the runs")
+    known = isinstance(model, MDP)
+    simulator: Simulator = model.simulator() if isinstance(model, MDP) else CheckedSimulator(model)
+    problem = Problem(model if isinstance(model, MDP) else shell_model(simulator), quotas)
+    pi = checked_policy(problem.mdp, policy)
+    rng = np.random.default_rng(next(seed_stream(seed, SIMULATING)))
+    first = _starts(problem.mdp, starts, runs, rng)
+    seen = _Seen(problem, runs, int(_BURN_IN * steps))
+    finished = _run(simulator, problem.mdp, pi, first, steps, rng, seen)
+    (run_shares, run_gains), (late_shares, late_gains) = seen.after_all, seen.long_run
+    frozen(first, run_shares, run_gains)
+    root = np.sqrt(runs)
+    return Simulation(
+        gain=float(late_gains.mean()),
+        gain_se=float(late_gains.std(ddof=1) / root),
+        shares=late_shares.mean(axis=0),
+        share_se=late_shares.std(axis=0, ddof=1) / root,
+        run_gains=run_gains,
+        run_shares=run_shares,
+        quota_names=problem.names,
+        at_least=problem.at_least,
+        at_most=problem.at_most,
+        steps=seen.steps,
+        runs=runs,
+        starts=first,
+        finished=finished,
+        seconds=time.perf_counter() - began,
+        notes=_notes(problem.mdp, pi) if known else (),
+    )
+
+
+class _Seen:
+    """Sums over the steps of each run, those of the burn-in apart."""
+
+    def __init__(self, problem: Problem, runs: int, burn_in: int) -> None:
+        self.burn_in, self.steps = burn_in, 0
+        self._counted = problem.members.T.tocsr()  # (SA, K)
+        self._early = np.zeros((runs, problem.n_quotas)), np.zeros(runs)
+        self._late = np.zeros((runs, problem.n_quotas)), np.zeros(runs)
+
+    def add(self, pairs: Ints, rewards: Floats) -> None:
+        """Count some steps of all runs, (t, R) each, that lie on one side of the end of the burn-in."""
+        t, runs = pairs.shape
+        run = np.tile(np.arange(runs), t)
+        visits = csr_array((np.ones(run.size), (run, pairs.ravel())), shape=(runs, self._counted.shape[0]))
+        shares, gains = self._late if self.steps >= self.burn_in else self._early
+        shares += (visits @ self._counted).toarray()
+        gains += rewards.sum(axis=0)
+        self.steps += t
+
+    @property
+    def after_all(self) -> tuple[Floats, Floats]:
+        """Shares and mean rewards over all steps, (R, K) and (R,)."""
+        shares, gains = (early + late for early, late in zip(self._early, self._late, strict=True))
+        return shares / self.steps, gains / self.steps
+
+    @property
+    def long_run(self) -> tuple[Floats, Floats]:
+        """The same without the burn-in, if the runs got that far."""
+        if self.steps <= self.burn_in:
+            return self.after_all
+        late = self.steps - self.burn_in
+        return self._late[0] / late, self._late[1] / late
+
+
+def _run(
+    simulator: Simulator, mdp: MDP, pi: Floats, first: Ints, steps: int, rng: np.random.Generator, seen: _Seen
+) -> bool:
+    """Take the steps, in blocks that end with the burn-in or with the memory for them."""
+    rungs = ladder(mdp, pi)
+    block = max(CHUNK * 16 // first.size, 1)
+    pairs, rewards = np.empty((block, first.size), np.int64), np.empty((block, first.size))
+    states, filled = first, 0
+    try:
+        for t in range(1, steps + 1):
+            pairs[filled] = np.searchsorted(rungs, states + rng.random(states.size), side="right")
+            states, rewards[filled] = simulator.sample(states, pairs[filled] - mdp.pair_ptr[states], rng)
+            filled += 1
+            if filled == block or t in (seen.burn_in, steps):
+                seen.add(pairs[:filled], rewards[:filled])
+                filled = 0
+    except KeyboardInterrupt:
+        if seen.steps + filled == 0:
+            raise
+        if filled:
+            seen.add(pairs[:filled], rewards[:filled])
+        return False
+    return True
+
+
+def _starts(mdp: MDP, starts: Any, runs: int, rng: np.random.Generator) -> Ints:
+    """First state of each run, (R,)."""
+    if starts is None:
+        return rng.choice(mdp.n_states, size=runs, p=mdp.initial)
+    if isinstance(starts, int | str):
+        return np.full(runs, mdp.state_index(starts))
+    first = np.array([mdp.state_index(s) for s in starts], np.int64)
+    if first.size != runs:
+        raise ProblemError(f"starts has {first.size} states, expected {runs}: one per run, or one for all")
+    return first
+
+
+def _notes(mdp: MDP, pi: Floats) -> tuple[str, ...]:
+    classes = len(Chain.of(mdp, pi).closed_classes)
+    if classes == 1:
+        return ()
+    return (
+        f"the policy's chain has {classes} closed classes: shares depend on where a run begins, "
+        "and the means speak of these starts only",
+    )

@@ -1,0 +1,71 @@
+"""Every example runs from any folder, says what its comments promise, and stays short."""
+
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent.parent / "examples"
+SCRIPTS = sorted(FOLDER.glob("*.py"))
+
+KEY_LINES = {
+    "01_three_state": [
+        "gain 0.443421, and no fair policy exceeds 0.443421",
+        "s2: owed 0.25, gets 0.2500, price 0.5211",
+        "0.01 more for s2 costs 0.005211, its price says 0.005211",
+        "verified: True, optimal",
+    ],
+    "02_own_arrays": [
+        "Problem(3 states, 6 pairs, 13 transitions, 3 quotas)",
+        "optimal: gain 0.6420",
+        "pause: share 0.1300 in [0, 0.13], price -9.2000",
+    ],
+    "03_jobs": [
+        "owed [0.0, 0.3]: optimal",
+        "client1: of 1.5 jobs per step 1.340 are served, 0.045 withdrawn, 0.116 dropped; 2.23 wait",
+        "gain 0.7533; share of time with a short queue: client1 0.3500, client2 0.3000",
+    ],
+    "04_price_of_fairness": [
+        "0.3267      0.7697   1.2797",
+        "at 0.2 the best gain is 0.832224; solving there gives 0.832224",
+    ],
+    "05_simulator": ["the policy meets every quota, with probability 0.95", "fresh samples: fair"],
+    "06_gymnasium": [
+        "presents per step: 0.017555 without a cap, 0.014000 with at most 0.003 falls per step",
+        "verified: True",
+    ],
+    "07_infeasible": [
+        "status: infeasible (no policy meets the quotas)",
+        "s2 is owed 0.46; alone it could have up to 0.4737",
+        "verified: True",
+        "optimal, gain 0.1526",
+    ],
+    "08_compare": [
+        "unconstrained   0.9310",
+        "max-min         0.7725   0.2451   0.2451   0.2451   1.0000   -",
+    ],
+}
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_example(script, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", [str(script)])
+    runpy.run_path(str(script), run_name="__main__")
+    out = capsys.readouterr().out
+    for line in KEY_LINES[script.stem]:
+        assert line in out, out
+    if script.stem.startswith("04"):
+        figure = Path(re.search("figure: (.*)", out)[1])
+        assert figure.is_relative_to(tmp_path) and figure.read_bytes().startswith(b"\x89PNG")
+    else:
+        assert list(tmp_path.iterdir()) == []  # nothing is left behind
+
+
+def test_every_example_is_listed_and_short():
+    assert {path.stem for path in SCRIPTS} == set(KEY_LINES)
+    for path in SCRIPTS:
+        assert len(path.read_text().splitlines()) < 60, path
