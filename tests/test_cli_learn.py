@@ -54,6 +54,13 @@ def test_a_simulator_of_ones_own(run, name):
     assert again["policy"] == answer["policy"] and again["gain"] == answer["gain"]
 
 
+def test_processes_and_a_folder_change_nothing(run):
+    words = ("three-state", "--samples", "6000", "--json")
+    alone = json.loads(run(*words).stdout)
+    pooled = json.loads(run(*words, "--workers", "2", "--folder", "chunks").stdout)
+    assert pooled["policy"] == alone["policy"] and list(Path("chunks").glob("chunk-*.npz"))
+
+
 def test_accuracy_instead_of_a_budget(run):
     answer = json.loads(run("walks:walk", "--quota", "1>=0.3", "--eps", "0.05", "--json").stdout)
     assert answer["finished"] and answer["gap"] <= 0.05

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from fairmdp import scenarios
     from fairmdp.certificate import Verdict, verify
     from fairmdp.chain import Chain, mixing_time
+    from fairmdp.engine import EngineError, ProcessPool
     from fairmdp.errors import FairMDPError, FormatError, ProblemError, SimulatorError, SolverError
     from fairmdp.fairness import Readout, readout
     from fairmdp.frontiers import Frontier, frontier
@@ -39,6 +40,7 @@ _HOME = {
     "MDP": "fairmdp.mdp",
     "CertifiedPolicy": "fairmdp.learning.estimate",
     "Chain": "fairmdp.chain",
+    "EngineError": "fairmdp.engine",
     "EnvironmentSimulator": "fairmdp.function_simulator",
     "Estimate": "fairmdp.learning.estimate",
     "FairMDPError": "fairmdp.errors",
@@ -47,6 +49,7 @@ _HOME = {
     "FunctionSimulator": "fairmdp.function_simulator",
     "Problem": "fairmdp.problem",
     "ProblemError": "fairmdp.errors",
+    "ProcessPool": "fairmdp.engine",
     "Quota": "fairmdp.problem",
     "Readout": "fairmdp.fairness",
     "Simulation": "fairmdp.learning.simulate",
@@ -82,6 +85,7 @@ __all__ = [
     "MDP",
     "CertifiedPolicy",
     "Chain",
+    "EngineError",
     "EnvironmentSimulator",
     "Estimate",
     "FairMDPError",
@@ -90,6 +94,7 @@ __all__ = [
     "FunctionSimulator",
     "Problem",
     "ProblemError",
+    "ProcessPool",
     "Quota",
     "Readout",
     "Simulation",

@@ -30,6 +30,10 @@ _STOPPED = 4
 @click.option("--seed", default=0, show_default=True, help="Everything random follows from it.")
 @click.option("--certify", "fresh", type=click.IntRange(1000), help="Certify with so many fresh samples.")
 @click.option("--rigorous", is_flag=True, help="With --certify: bounds that hold for any number of samples.")
+@click.option("--workers", type=click.IntRange(1), help="Draw in so many processes; the result is the same.")
+@click.option(
+    "--folder", type=click.Path(file_okay=False), help="Keep chunks of samples here and go on from them."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--out", "-o", type=click.Path(dir_okay=False), help="Keep the result in this file (JSON).")
 def learn(
@@ -43,6 +47,8 @@ def learn(
     seed: int,
     fresh: int | None,
     rigorous: bool,
+    workers: int | None,
+    folder: str | None,
     as_json: bool,
     out: str | None,
 ) -> None:
@@ -66,7 +72,14 @@ def learn(
     simulator, problem = _read(source, params, rho, quotas)
     asked: tuple[Quota, ...] = problem.quotas
     bar = _progress() if sys.stderr.isatty() and not as_json else None
-    found = learn_plugin(simulator, asked, samples=samples, eps=eps, delta=delta, seed=seed, progress=bar)
+    goal: dict[str, Any] = {"samples": samples, "eps": eps, "delta": delta, "seed": seed, "progress": bar}
+    if workers is None and folder is None:
+        found = learn_plugin(simulator, asked, **goal)
+    else:
+        from fairmdp.engine import ProcessPool
+
+        with ProcessPool(workers, folder=folder) as engine:
+            found = learn_plugin(simulator, asked, run_chunks=engine, **goal)
     proof = None
     if fresh is not None:
         proof = certify(

@@ -1,0 +1,122 @@
+"""Simulators that misbehave, for `test_engine.py`; in a module of their own, so that workers can import it."""
+
+import hashlib
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from fairmdp import Quota, scenarios
+from fairmdp.engine import ProcessPool
+from fairmdp.learning.counts import CHUNK
+from fairmdp.solvers.plugin import learn_plugin
+
+QUOTAS = [Quota("s2", states=[2], at_least=0.25)]
+
+
+class Plain:
+    """The paper's instance with random rewards; each call adds a line with its process id to a log."""
+
+    def __init__(self, log=None, scale=1.0):
+        self.mdp, self.log, self.scale = scenarios.three_state().mdp, log, scale
+        self.n_states, self.n_actions = self.mdp.n_states, self.mdp.n_actions
+
+    def sample(self, states, actions, rng):
+        if self.log is not None:
+            with open(self.log, "a") as file:
+                file.write(f"{os.getpid()}\n")
+        self.misbehave(rng)
+        pairs = self.mdp.pair_ptr[states] + actions
+        ends = np.cumsum(self.mdp.P.toarray(), axis=1)[pairs]
+        s_next = np.minimum((rng.random((states.size, 1)) >= ends).sum(axis=1), self.n_states - 1)
+        return s_next, self.scale * self.mdp.r[pairs] + rng.standard_normal(states.size)
+
+    def misbehave(self, rng):
+        pass
+
+
+class Once(Plain):
+    """Misbehaves the first time that it is asked, wherever that is: by ``kill``, ``exit``, ``raise``, ``hang``."""
+
+    def __init__(self, how, marker):
+        super().__init__()
+        self.how, self.marker = how, marker
+
+    def misbehave(self, rng):
+        try:
+            os.close(os.open(self.marker, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return
+        misbehave(self.how)
+
+
+class AtChunk(Plain):
+    """Misbehaves whenever it is asked for one chunk of a seed, known by its first random number."""
+
+    def __init__(self, how, seed, log=None):
+        super().__init__(log)
+        self.how, self.word = how, seed.generate_state(1)[0]
+
+    def misbehave(self, rng):
+        if rng.bit_generator.seed_seq.generate_state(1)[0] == self.word:
+            misbehave(self.how)
+
+
+def misbehave(how):
+    if how == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif how == "exit":
+        os._exit(3)
+    elif how == "raise":
+        raise ValueError("the machine is out of paper")
+    elif how == "hang":
+        time.sleep(600)
+
+
+class Unloadable(Plain):
+    """Survives pickling, but not the way back."""
+
+    def __reduce__(self):
+        return _refuse, ()
+
+
+def _refuse():
+    raise LookupError("no such licence")
+
+
+def slow_square(seconds_and_number):
+    seconds, number = seconds_and_number
+    time.sleep(seconds)
+    return number**2
+
+
+def drive(folder, log, chunks, killed_after):
+    """A run of its own, which may be killed, or hang in its first chunk; prints a digest of the result."""
+    hanging = AtChunk("hang", np.random.SeedSequence(5, spawn_key=(0, 0)), log)
+
+    def progress(done, planned, estimate):
+        if done >= killed_after * CHUNK:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    with ProcessPool(2, folder=folder) as engine:
+        learned = learn_plugin(
+            hanging if killed_after < 0 else Plain(log), QUOTAS, samples=chunks * CHUNK, seed=5, run_chunks=engine,
+            progress=progress if killed_after > 0 else None,
+        )  # fmt: skip
+    print(digest_of(learned))
+
+
+def digest_of(learned):
+    counts = learned.counts
+    arrays = (counts.keys, counts.times, counts.mean, counts.spread, learned.policy, learned.bias)
+    return hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
+
+
+if __name__ == "__main__":
+    # Not as __main__: the simulator's pickle names its module.
+    from engine_simulators import drive as drive_imported
+
+    drive_imported(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))

@@ -1,0 +1,334 @@
+"""Engines: the same results wherever chunks are drawn, whatever happens to workers, driver and files."""
+
+import itertools
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from engine_simulators import QUOTAS, AtChunk, Once, Plain, Unloadable, digest_of, slow_square
+
+from fairmdp import FairMDPError, ProblemError
+from fairmdp.engine import EngineError, ProcessPool, serial
+from fairmdp.learning.counts import CHUNK, sample_pairs, seed_stream
+from fairmdp.solvers.plugin import LEARNING, learn_plugin
+
+SCRIPT = Path(__file__).with_name("engine_simulators.py")
+COLUMNS = ("keys", "times", "mean", "spread")
+
+
+@pytest.fixture(scope="module")
+def two():
+    with ProcessPool(2) as engine:
+        yield engine
+
+
+@pytest.fixture(autouse=True)
+def no_strays(two):
+    """No test leaves a process behind, apart from those of the shared pool."""
+    yield
+    shared = {worker.process for worker in two._alive}
+    assert set(multiprocessing.active_children()) <= shared
+
+
+def chunks_of(simulator, engine, chunks=5, seed=7):
+    times = np.full(simulator.mdp.n_pairs, chunks * CHUNK // simulator.mdp.n_pairs)
+    yield from sample_pairs(simulator, times, seed_stream(seed, LEARNING), engine)
+
+
+def assert_same(found, expected):
+    found, expected = list(found), list(expected)
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        assert (one.n_pairs, one.n_states) == (other.n_pairs, other.n_states)
+        for name in COLUMNS:
+            mine, theirs = getattr(one, name), getattr(other, name)
+            assert mine.dtype == theirs.dtype
+            assert mine.tobytes() == theirs.tobytes()
+            assert not mine.flags.writeable
+
+
+def learned_with(engine, seed=5, chunks=8):
+    return digest_of(learn_plugin(Plain(), QUOTAS, samples=chunks * CHUNK, seed=seed, run_chunks=engine))
+
+
+def lines(log):
+    return log.read_text().split() if log.exists() else []
+
+
+def test_serial_draws_a_task_when_its_result_is_asked_for():
+    asked = []
+    results = serial(abs, (asked.append(k) or k for k in range(3)))
+    assert asked == []
+    assert next(results) == 0 and asked == [0]
+
+
+def test_results_do_not_depend_on_the_workers(two):
+    expected = learned_with(map)
+    assert learned_with(serial) == expected
+    assert learned_with(two) == expected
+    with ProcessPool(1) as one:
+        assert learned_with(one) == expected
+    assert learned_with(two, seed=6) != expected
+
+
+def test_results_come_in_order_from_a_bounded_window(two):
+    drawn = []
+
+    def tasks():
+        for number in range(40):
+            drawn.append(number)
+            yield 0.2 if number == 0 else 0.0, number
+
+    results = two(slow_square, tasks())
+    assert drawn == []
+    assert next(results) == 0
+    assert len(drawn) <= 10
+    assert list(results) == [number**2 for number in range(1, 40)]
+    assert drawn == list(range(40))
+
+
+def test_the_function_is_sent_once_to_each_worker(two, monkeypatch):
+    sizes = []
+    for worker in two._alive:
+        monkeypatch.setattr(
+            worker.pipe,
+            "send_bytes",
+            lambda data, send=worker.pipe.send_bytes: sizes.append(len(data)) or send(data),
+        )
+    simulator = Plain()
+    simulator.ballast = bytes(10**6)
+    for _ in range(2):
+        assert len(list(chunks_of(simulator, two))) == 5
+    assert sum(size > 10**6 for size in sizes) == len(two._alive)
+    assert len(sizes) == 10 + len(two._alive)
+
+
+def test_a_chunk_that_raises_once_is_drawn_again(two, tmp_path):
+    simulator = Once("raise", str(tmp_path / "marker"))
+    assert_same(chunks_of(simulator, two), chunks_of(Plain(), serial))
+    assert (tmp_path / "marker").exists()
+
+
+@pytest.mark.parametrize("how", ["kill", "hang"])
+def test_a_worker_that_is_lost_is_replaced(how, tmp_path):
+    simulator = Once(how, str(tmp_path / "marker"))
+    with ProcessPool(2, timeout=2.0, attempts=2) as engine:
+        assert_same(chunks_of(simulator, engine), chunks_of(Plain(), serial))
+    assert (tmp_path / "marker").exists()
+
+
+@pytest.mark.parametrize(
+    ("how", "attempts", "message"),
+    [
+        (
+            "raise",
+            2,
+            "chunk 2 failed 2 times, the last time because it raised ValueError: the machine is out of paper",
+        ),
+        ("exit", 2, "chunk 2 failed 2 times, the last time because its process ended with code 3"),
+        ("hang", 1, "chunk 2 failed once, because it took more than 2 seconds"),
+    ],
+)
+def test_a_chunk_that_always_fails_stops_the_run(how, attempts, message, tmp_path):
+    _, _, seed = itertools.islice(seed_stream(7, LEARNING), 3)
+    found = []
+    with ProcessPool(2, timeout=2.0, attempts=attempts, folder=tmp_path) as engine:
+        with pytest.raises(EngineError) as caught:
+            for chunk in chunks_of(AtChunk(how, seed), engine):
+                found.append(chunk)
+    assert str(caught.value) == message
+    assert caught.value.chunk == 2
+    assert isinstance(caught.value, FairMDPError)
+    if how == "raise":
+        assert "in misbehave" in caught.value.__notes__[0]
+    assert_same(found, list(chunks_of(Plain(), serial))[:2])
+    kept = os.listdir(tmp_path)
+    assert {"chunk-0-0.npz", "chunk-0-1.npz"} <= set(kept)
+    assert "chunk-0-2.npz" not in kept
+
+
+def test_chunks_before_one_that_fails_are_waited_for(two):
+    results = two(slow_square, [(0.5, 3), (0.0, "x"), (0.0, 1)])
+    assert next(results) == 9
+    with pytest.raises(
+        EngineError, match="chunk 1 failed 3 times, the last time because it raised TypeError"
+    ):
+        next(results)
+
+
+def test_learn_plugin_keeps_what_was_learned_before_a_failure(two):
+    _, _, seed = itertools.islice(seed_stream(7, LEARNING), 3)
+    with pytest.raises(EngineError, match="chunk 2 failed 3 times") as caught:
+        learn_plugin(AtChunk("raise", seed), QUOTAS, samples=8 * CHUNK, seed=7, run_chunks=two)
+    assert caught.value.partial.samples == 2 * CHUNK
+    assert not caught.value.partial.finished
+
+
+def test_a_simulator_that_cannot_be_loaded_is_named(two):
+    with pytest.raises(EngineError, match="chunk 0 failed 3 times.*LookupError: no such licence"):
+        list(chunks_of(Unloadable(), two))
+    assert_same(chunks_of(Plain(), two), chunks_of(Plain(), serial))
+
+
+def test_a_simulator_that_cannot_be_sent_is_refused(two):
+    simulator = Plain()
+    simulator.door = lambda: None
+    with pytest.raises(ProblemError, match="the simulator cannot be sent to another process: .*lambda"):
+        list(chunks_of(simulator, two))
+
+
+def test_stopping_early_ends_busy_workers(two):
+    results = two(slow_square, [(0.0, 3), (60.0, 4), (60.0, 5), (60.0, 6)])
+    begin = time.monotonic()
+    assert next(results) == 9
+    results.close()
+    ctrl_c = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    ctrl_c.start()
+    with pytest.raises(KeyboardInterrupt):
+        list(two(slow_square, [(60.0, 4), (60.0, 5)]))
+    ctrl_c.join()
+    assert list(two(slow_square, [(0.0, 2)])) == [4]
+    assert time.monotonic() - begin < 20
+
+
+def test_an_interrupt_stops_the_workers_and_keeps_what_is_done(tmp_path):
+    def progress(done, planned, estimate):
+        if done >= 3 * CHUNK:
+            raise KeyboardInterrupt
+
+    with ProcessPool(1, folder=tmp_path) as engine:
+        with pytest.raises(KeyboardInterrupt):
+            for number, _ in enumerate(chunks_of(Plain(), engine)):
+                if number == 1:
+                    raise KeyboardInterrupt
+        stopped = learn_plugin(
+            Plain(), QUOTAS, samples=8 * CHUNK, seed=7, run_chunks=engine, progress=progress
+        )
+    assert not stopped.finished and stopped.samples == 3 * CHUNK
+    assert {f"chunk-0-{k}.npz" for k in range(3)} <= set(os.listdir(tmp_path))
+
+
+def test_two_runs_of_one_pool_do_not_mix(two):
+    first = two(slow_square, [(0.1, k) for k in range(20)])
+    assert next(first) == 0
+    with pytest.raises(EngineError, match="busy with another run"):
+        list(two(slow_square, [(0.0, 7)]))
+    assert list(first) == [k**2 for k in range(1, 20)]
+
+
+def test_a_closed_pool_says_so():
+    with ProcessPool(1) as engine:
+        results = engine(slow_square, [(0.0, k) for k in range(20)])
+        assert next(results) == 0
+    with pytest.raises(EngineError, match="the pool is closed"):
+        next(results)
+    with pytest.raises(EngineError, match="the pool is closed"):
+        list(engine(slow_square, [(0.0, 1)]))
+
+
+def test_a_killed_run_goes_on_where_it_was(tmp_path):
+    folder, log = tmp_path / "chunks", tmp_path / "log"
+    killed = run(folder, log, killed_after=3)  # in the second round, of chunks 2 and 3; the third has four
+    assert killed.returncode == -9
+    wait_for_end(set(lines(log)))
+    before = len(lines(log))
+    assert len(list(folder.glob("chunk-*.npz"))) >= 3
+    resumed = run(folder, log, killed_after=0)
+    assert resumed.returncode == 0, resumed.stderr
+    assert resumed.stdout.strip() == learned_with(serial)
+    assert 4 <= len(lines(log)) - before <= 5
+    whole = {path.name: path.read_bytes() for path in folder.glob("chunk-*.npz")}
+    assert len(whole) == 8
+    again = run(folder, log, killed_after=0)
+    assert again.stdout == resumed.stdout
+    assert {path.name: path.read_bytes() for path in folder.glob("chunk-*.npz")} == whole
+
+
+def test_a_worker_that_hangs_ends_with_its_driver(tmp_path):
+    log = tmp_path / "log"
+    with subprocess.Popen(command(tmp_path / "chunks", log, killed_after=-1)) as driver:
+        end = time.monotonic() + 30
+        while not lines(log) and time.monotonic() < end:
+            time.sleep(0.05)
+        pids = lines(log)
+        driver.kill()
+    assert pids
+    wait_for_end(set(pids))
+
+
+def run(folder, log, killed_after):
+    return subprocess.run(command(folder, log, killed_after), capture_output=True, text=True, timeout=60)
+
+
+def command(folder, log, killed_after):
+    return [sys.executable, str(SCRIPT), str(folder), str(log), "8", str(killed_after)]
+
+
+def wait_for_end(pids, seconds=10.0):
+    """Workers end with their driver."""
+    end = time.monotonic() + seconds
+    while any(map(is_alive, pids)):
+        assert time.monotonic() < end, "a worker outlives its driver"
+        time.sleep(0.05)
+
+
+def is_alive(pid):
+    try:
+        return Path("/proc", pid, "cmdline").read_bytes() != b""  # empty: a zombie
+    except OSError:
+        return False
+
+
+def test_damaged_and_foreign_files_are_drawn_again(tmp_path):
+    log, expected = tmp_path / "log", list(chunks_of(Plain(), serial))
+    folder = tmp_path / "chunks"
+    simulator = Plain(str(log))
+    with ProcessPool(1, folder=folder) as engine:
+        assert_same(chunks_of(simulator, engine), expected)
+        files = [folder / f"chunk-0-{k}.npz" for k in range(5)]
+        good = [file.read_bytes() for file in files]
+        files[0].write_bytes(good[0][:-100])
+        flipped = bytearray(good[1])
+        flipped[len(flipped) // 2] ^= 1
+        files[1].write_bytes(flipped)
+        files[2].write_bytes(good[3])
+        files[4].write_bytes(b"")
+        before = len(lines(log))
+        assert_same(chunks_of(simulator, engine), expected)
+        assert len(lines(log)) - before == 4
+        assert [file.read_bytes() for file in files] == good
+
+        other_seed = list(chunks_of(simulator, engine, seed=8))
+        assert_same(other_seed, chunks_of(Plain(), serial, seed=8))
+        simulator.scale = 2.0  # same pairs and seeds, another simulator
+        assert_same(chunks_of(simulator, engine, seed=8), chunks_of(Plain(scale=2.0), serial, seed=8))
+
+
+def test_a_folder_takes_chunks_of_samples_only(tmp_path):
+    with ProcessPool(1, folder=tmp_path) as engine, pytest.raises(ProblemError, match="task 0 is not"):
+        list(engine(slow_square, [(0.0, 1)]))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"workers": 0}, "workers is 0, expected a whole number of at least 1"),
+        ({"workers": 1.5}, "workers is 1.5, expected a whole number"),
+        ({"attempts": 0}, "attempts is 0, expected a whole number of at least 1"),
+        ({"timeout": 0}, "timeout is 0, expected a positive number of seconds"),
+        ({"timeout": -1.0}, "timeout is -1.0, expected a positive number of seconds"),
+        ({"timeout": float("nan")}, "timeout is nan, expected a positive number of seconds"),
+        ({"timeout": True}, "timeout is True, expected a positive number of seconds"),
+        ({"folder": __file__}, "folder is '.*test_engine.py', which cannot be made: File exists"),
+    ],
+)
+def test_bad_options_are_named(options, message):
+    with pytest.raises(ProblemError, match=message):
+        ProcessPool(**options)
