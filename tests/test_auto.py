@@ -61,6 +61,21 @@ def test_methods_agree(method, seed):
     )
 
 
+@pytest.mark.parametrize("method", ["auto", "lp", "dual", "colgen", "proximal"])
+@pytest.mark.parametrize("owed", ["no quotas", "quotas of nothing"])
+def test_models_without_quotas(method, owed):
+    """Relative value iteration by brute force says what the best gain is."""
+    mdp = scenarios.garnet(700, n_quotas=0).mdp
+    problem = Problem(mdp, [] if owed == "no quotas" else [Quota("a", states=[0, 5], at_least=0.0)])
+    h = np.zeros(mdp.n_states)
+    for _ in range(200):
+        values = np.maximum.reduceat(mdp.r + mdp.P @ h, mdp.pair_ptr[:-1])
+        gain, h = values - h, values - values[0]
+    solution = solve(problem, method=method)
+    assert solution.status is Status.OPTIMAL and verify(problem, solution).ok
+    assert solution.gain == pytest.approx(gain.mean(), abs=2e-6)
+
+
 def test_a_stalled_method_is_relieved(monkeypatch):
     """A solver that gives up is followed by the next, and the answer says so."""
     problem = scenarios.garnet(600, n_quotas=3)

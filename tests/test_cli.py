@@ -176,7 +176,11 @@ def test_mistakes_are_named(run, tmp_path, words, code, message):
 
 
 def test_running_out_of_memory_and_interrupts_are_messages(run, monkeypatch):
-    for error, code, words in ((MemoryError(), 1, "out of memory"), (KeyboardInterrupt(), 4, "stopped")):
+    for error, code, words in (
+        (MemoryError(), 1, "out of memory"),
+        (KeyboardInterrupt(), 4, "stopped"),
+        (ZeroDivisionError("boom"), 1, "a mistake of ours, not yours: ZeroDivisionError: boom"),
+    ):
 
         def fail(*_, error=error, **__):
             raise error
@@ -199,7 +203,7 @@ def test_running_out_of_memory_and_interrupts_are_messages(run, monkeypatch):
 )  # fmt: skip
 def test_any_words_give_an_exit_code(run, words):
     code, _, err = run(*words)
-    assert code in (0, 1, 2, 3, 4) and "Traceback" not in err
+    assert code in (0, 1, 2, 3, 4) and "Traceback" not in err and "mistake of ours" not in err
 
 
 @pytest.mark.parametrize("words", [["--help"], ["--version"], ["solve", "three-state", "--json"]])

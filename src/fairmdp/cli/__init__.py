@@ -6,6 +6,7 @@ Exit codes: 0 solved, 1 bad problem or file, 2 bad command line, 3 infeasible (w
 
 from __future__ import annotations
 
+import os
 import sys
 
 import click
@@ -51,6 +52,11 @@ def main() -> None:
     except BrokenPipeError:  # the reader of our output went away
         sys.stderr.close()
         sys.exit(1)
+    except Exception as error:
+        if os.environ.get("FAIRMDP_TRACE"):
+            raise
+        where = "set FAIRMDP_TRACE=1 to see where it happened"
+        _fail(f"a mistake of ours, not yours: {type(error).__name__}: {error}\n  {where}", 1)
     sys.exit(code)
 
 

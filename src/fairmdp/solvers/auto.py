@@ -85,6 +85,8 @@ def choose(problem: Problem) -> tuple[str, str]:
     mdp = problem.mdp
     if mdp.n_pairs <= _LP_PAIRS:
         return "lp", ""
+    if problem.n_quotas == 0:
+        return "colgen", "chosen because nothing is owed, so that one column is enough"
     fast = mixes_fast(problem)
     if problem.n_quotas <= _FEW_QUOTAS:
         if fast:

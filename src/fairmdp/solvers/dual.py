@@ -94,6 +94,8 @@ def solve_dual(
     ('optimal', 0.44342, array([0.   , 0.   , 0.521]))
     """
     tol = check_tol(tol)
+    if problem.n_quotas == 0:  # no prices to look for: policy iteration is all there is to do
+        return solve_colgen(problem, tol=tol, start=start, progress=progress)
     search = _Search(problem, tol, progress)
     notes: tuple[str, ...] = ()
     try:
