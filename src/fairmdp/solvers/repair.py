@@ -23,12 +23,15 @@ from fairmdp.solvers.flow_lp import FlowLP
 from fairmdp.solvers.policy import policy_of, uniform_policy
 from fairmdp.validation import Floats
 
+_MARGINS = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+
 
 def repair(problem: Problem, solution: Solution, *, start: float) -> Solution:
     """Return a policy whose own chain is fair, at the smallest loss that can be proved, if there is one."""
     best = solution
-    for margin, spread, note in _attempts(problem, solution):
-        x = _connected(problem, spread, margin)
+    lp = FlowLP(problem, problem.mdp.r)
+    for room, spread, note in _attempts(problem, solution):
+        x = _connected(lp, problem, room, spread)
         if x is None:
             break
         best = conclude(
@@ -46,39 +49,45 @@ def repair(problem: Problem, solution: Solution, *, start: float) -> Solution:
     return replace(best, counters=_timed(best.counters, start))
 
 
-def _attempts(problem: Problem, solution: Solution) -> Iterator[tuple[float, Floats | None, str]]:
-    """How much more to ask for, what to mix in, and what to say of it; the smallest loss first."""
-    mdp = problem.mdp
+def _attempts(problem: Problem, solution: Solution) -> Iterator[tuple[Floats, Floats | None, str]]:
+    """How much more to ask of each quota, what to mix in, and what to say of it; the smallest loss first."""
+    mdp, K = problem.mdp, problem.n_quotas
     short = -solution.worst_slack
     if len(Chain.of(mdp, solution.policy).closed_classes) == 1 and 0 < short < solution.tol:
-        margin = 4 * short
-        yield margin, None, f"quotas were raised by {margin:.0e} so that the policy's own chain meets them"
+        note = f"quotas were raised by {4 * short:.0e} so that the policy's own chain meets them"
+        yield np.full(K, 4 * short), None, note
     uniform = uniform_policy(mdp)
     chain = Chain.of(mdp, uniform)
     if len(chain.closed_classes) > 1:
         return
     spread = uniform * chain.shares[mdp.s_of]
     dearest = 1 + float(np.abs(solution.prices).sum()) / (float(np.ptp(mdp.r)) or 1.0)
-    for margin in (solution.tol / (4 * dearest), 1e-4, 1e-2):
-        note = f"a share {margin:.0e} of gain was given up so that the policy's chain is connected"
-        yield margin, spread, note
+    first = solution.tol / (4 * dearest)
+    for margin in (first, *(m for m in _MARGINS if m > first)):
+        # Nearly in proportion, so that a thousand small quotas do not add up to more than there is.
+        bound = np.maximum(problem.at_least, np.where(problem.at_most < 1, problem.at_most, 0.0))
+        room = margin * (bound + 1e-3)
+        yield (
+            room,
+            spread,
+            f"about {margin:.0e} of the gain was given up so that the policy's chain is connected",
+        )
 
 
-def _connected(problem: Problem, spread: Floats | None, margin: float) -> Floats | None:
+def _connected(lp: FlowLP, problem: Problem, room: Floats, spread: Floats | None) -> Floats | None:
     """Best occupancy that stays fair when some of `spread` is mixed in, mixed; None if there is none."""
-    raised, pull = margin, 0.0
+    pull = 0.0
     if spread is not None:
         shares = problem.members @ spread
-        short = float(np.maximum(problem.at_least - shares, shares - problem.at_most).max(initial=0.0))
-        if short <= 0:  # any mixture with a fair occupancy is fair
-            raised, pull = 0.0, margin
-        else:
-            pull = min(margin, 0.5 * margin / (margin + short))
-    lower = np.where(problem.at_least > 0, np.minimum(problem.at_least + raised, 1), 0)
-    upper = np.where(problem.at_most < 1, np.maximum(problem.at_most - raised, 0), 1)
+        short = np.maximum(problem.at_least - shares, shares - problem.at_most)
+        lacking = short > 0
+        # What the spread lacks must fit into half of the room; the other half is for the proof.
+        most = float((room[lacking] / (room[lacking] + short[lacking])).min(initial=1.0))
+        pull = min(float(room.max(initial=_MARGINS[0])), most / 2)
+    lower = np.where(problem.at_least > 0, np.minimum(problem.at_least + room, 1), 0)
+    upper = np.where(problem.at_most < 1, np.maximum(problem.at_most - room, 0), 1)
     if (lower > upper).any():
         return None
-    lp = FlowLP(problem, problem.mdp.r)
     for k in range(problem.n_quotas):
         lp.set_quota(k, lower[k], upper[k])
     answer = lp.run()
