@@ -213,3 +213,46 @@ def test_exact_refuses_large_problems(monkeypatch):
     monkeypatch.setattr(exact, "MAX_TRANSITIONS", 5)
     with pytest.raises(ProblemError, match="exact verification takes up to 5 transitions, not 12"):
         verify(PROBLEM, SOLUTION, exact=True)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rounding_is_counted_where_everything_cancels(seed):
+    """Rewards that undo the relative values: floats say 0, the truth is a few 1e-10 above it."""
+    rng = np.random.default_rng(seed)
+    n = 40
+    P = rng.dirichlet(np.ones(n), 2 * n)
+    bias = rng.normal(size=n) * 1e6
+    h = bias - (bias.max() + bias.min()) / 2
+    s_of = np.repeat(np.arange(n), 2)
+    shape = MDP(P, np.zeros(2 * n), s_of)
+    problem = Problem(MDP(shape.P, -(shape.P @ h - h[s_of]), s_of))
+    in_floats, in_rationals = (a.ceiling(problem, problem.mdp.r, bias, np.zeros(0)) for a in (rounded, exact))
+    assert 0 < in_rationals <= in_floats < 1e-5
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1.0, 1e9])
+@pytest.mark.parametrize("arithmetic", [rounded, exact])
+def test_wrong_hitting_times_prove_nothing(arithmetic, wrong, monkeypatch):
+    """A witness that breaks w >= 1 + Q w must be refused: too small everywhere, negative, or too large once."""
+    chain_type = rounded.Chain
+    true = chain_type.hitting_times
+
+    def hitting_times(self, s0):
+        steps = true(self, s0)
+        if wrong > 0:
+            steps[(s0 + 1) % 3] = wrong
+            return steps
+        return np.where(np.arange(3) == s0, 0.0, wrong)
+
+    monkeypatch.setattr(chain_type, "hitting_times", hitting_times)
+    assert "cannot be proved" in arithmetic.law(PROBLEM, SOLUTION.policy).reason
+
+
+@pytest.mark.parametrize("arithmetic", [rounded, exact])
+def test_the_error_does_not_depend_on_the_scale_of_the_witness(arithmetic, monkeypatch):
+    chain_type = rounded.Chain
+    true = chain_type.hitting_times
+    before = arithmetic.law(PROBLEM, SOLUTION.policy).error
+    for scale in (0.25, 8.0):
+        monkeypatch.setattr(chain_type, "hitting_times", lambda self, s0, k=scale: k * true(self, s0))
+        assert arithmetic.law(PROBLEM, SOLUTION.policy).error == pytest.approx(before, rel=1e-9)
