@@ -21,6 +21,7 @@ def test_three_state_bends_and_slopes():
     assert curve.slopes == pytest.approx([0, -99 / 190, -171 / 80], abs=1e-9)
     assert curve.gains == pytest.approx([10 / 19, 10 / 19, 0.4, 0.1], abs=1e-9)
     assert curve.last_feasible == pytest.approx(9 / 19, abs=1e-9)
+    assert 9 / 19 - 1e-15 <= curve.limit <= 9 / 19 + 1e-12  # proven from above
     assert curve.prices == pytest.approx(10 / 19 - curve.gains, abs=1e-12)
     assert curve.gain_at(0.25) == pytest.approx(337 / 760, abs=1e-9)
     assert all(s.status is Status.OPTIMAL for s in curve.solutions)

@@ -9,7 +9,7 @@ about two solutions for each.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -50,6 +50,8 @@ class Frontier:
         Share of every quota's set under the optimal policy, (N, K).
     solutions : tuple of Solution
         The certified solution at each value.
+    limit : float or None
+        Exact: proven, no policy meets more than this.
     exact : bool
         Whether `values` are all ends and bends of the curve.
     quota_names : tuple of str
@@ -64,6 +66,7 @@ class Frontier:
     solutions: tuple[Solution, ...]
     exact: bool
     quota_names: tuple[str, ...]
+    limit: float | None = None
 
     @property
     def breakpoints(self) -> Floats:
@@ -191,20 +194,21 @@ class _Family:
         paid = np.maximum(solution.prices, 0.0)
         return -float(paid @ self.problem.at_least if self._k is None else paid[self._k])
 
-    def last(self) -> float:
-        """Largest value that can be met."""
+    def last(self) -> tuple[float, float]:
+        """Largest value that can be met, and a proven limit of such values."""
         if self._k is None:
             factor = common_factor(self.problem)[0]
             if factor is None:
                 raise ProblemError("the caps alone cannot be met, whatever the factor")
-            return factor
+            return factor, factor
         mdp = self.problem.mdp
         counts = self.problem.members[[self._k]].toarray()[0]
         others = self.at(0.0)
         most = solve_lp(others.with_mdp(MDP(mdp.P, counts, mdp.s_of)))
         if not most.has_policy:
             raise ProblemError("the other quotas cannot be met by themselves; see solve() for the reason")
-        return min(most.gain, float(self.problem.at_most[self._k]))
+        cap = float(self.problem.at_most[self._k])
+        return min(most.gain, cap), min(most.upper, cap)
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,7 +234,7 @@ def _exact(family: _Family) -> Frontier:
             raise ProblemError(f"no certified solution at {family.quota} = {value:.12g}")
         return _Tangent(value, solution.gain, family.slope(solution), solution)
 
-    last = family.last()
+    last, limit = family.last()
     left = touch(0.0)
     try:
         right = touch(last)
@@ -251,7 +255,7 @@ def _exact(family: _Family) -> Frontier:
     points = [left, *sorted(bends, key=lambda t: t.value), right]
     values, gains = (np.array([getattr(p, what) for p in points]) for what in ("value", "gain"))
     slopes = np.diff(gains) / np.diff(values) if len(points) > 1 and values[-1] > values[0] else np.zeros(0)
-    return _collect(family, values, [p.solution for p in points], slopes, exact=True)
+    return replace(_collect(family, values, [p.solution for p in points], slopes, exact=True), limit=limit)
 
 
 def _collect(

@@ -77,7 +77,7 @@ def _text(source: str, curve: Frontier) -> str:
     head = f"{source}: best gain against {'all quotas' if curve.quota == '*' else curve.quota}"
     lines = [f"{head}, {kind if curve.exact else 'at the given values'}", "", *columns(rows)]
     if curve.exact:
-        lines += ["", f"  no policy meets more than {curve.last_feasible:.6f}"]
+        lines += ["", f"  no policy meets more than {curve.limit:.6f}"]
         lines += _who_pays(curve)
     return "\n".join(lines)
 
@@ -107,6 +107,7 @@ def _as_dict(curve: Frontier) -> dict[str, object]:
         "slopes": plain(curve.slopes.tolist()),
         "prices": plain(curve.prices.tolist()),
         "last_feasible": curve.last_feasible,
+        "limit": curve.limit,
         "quotas": list(curve.quota_names),
         "shares": plain(curve.shares.tolist()),
     }

@@ -16,6 +16,7 @@ from fairmdp.solvers.conclude import check_tol, conclude
 from fairmdp.solvers.conflict import prove_infeasible
 from fairmdp.solvers.policy import policy_of, uniform_policy
 from fairmdp.solvers.prices import price_box, start_from, tightened
+from fairmdp.solvers.repair import gave_up, margins, pull_within
 
 Progress = Callable[[dict[str, float]], None]
 
@@ -125,14 +126,12 @@ def _connect(problem: Problem, search: Search, found: Solution) -> Solution:
     shares = problem.members @ spread
     low, high = price_box(problem)
     search.add(Column(None, spread, shares, 0.0, 0.0))
-    short = float(np.maximum(low - shares, shares - high).max(initial=0.0))
-    dearest = 1 + float(np.abs(search.witness[1]).sum())
-    for margin in (found.tol / (4 * dearest), 1e-5, 1e-4, 1e-2):
-        search.master.tighten(*tightened(low, high, margin))
+    for margin, room in margins(problem, found):
+        search.master.tighten(*tightened(low, high, room))
         search.value, _, search.weights, broken = search.master.solve()
         if broken > EXACT:
             break
-        pull = margin if short <= 0 else min(margin, 0.5 * margin / (margin + short))
+        pull = pull_within(problem, room, spread)
         best = conclude(
             problem,
             policy_of(mdp, (1 - pull) * search.occupancy() + pull * spread),
@@ -141,7 +140,7 @@ def _connect(problem: Problem, search: Search, found: Solution) -> Solution:
             tol=found.tol,
             method=found.method,
             counters=found.counters,
-            notes=(f"a share {margin:.0e} of gain was given up so that the policy's chain is connected",),
+            notes=(gave_up(margin),),
         )
         if best.status is not Status.UNDECIDED:
             return best

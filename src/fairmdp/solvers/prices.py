@@ -18,7 +18,7 @@ def price_box(problem: Problem) -> tuple[Floats, Floats]:
     )
 
 
-def tightened(low: Floats, high: Floats, hair: float) -> tuple[Floats, Floats]:
+def tightened(low: Floats, high: Floats, hair: float | Floats) -> tuple[Floats, Floats]:
     """Bounds moved inwards by a hair, at most to their middle."""
     both = np.isfinite(low) & np.isfinite(high)
     middle = np.where(both, np.where(both, low, 0) + np.where(both, high, 0), 0) / 2

@@ -61,29 +61,37 @@ def _attempts(problem: Problem, solution: Solution) -> Iterator[tuple[Floats, Fl
     if len(chain.closed_classes) > 1:
         return
     spread = uniform * chain.shares[mdp.s_of]
-    dearest = 1 + float(np.abs(solution.prices).sum()) / (float(np.ptp(mdp.r)) or 1.0)
+    for margin, room in margins(problem, solution):
+        yield room, spread, gave_up(margin)
+
+
+def margins(problem: Problem, solution: Solution) -> Iterator[tuple[float, Floats]]:
+    """How much more may be asked of each quota to connect a chain, (K,), from the least by powers of ten."""
+    dearest = 1 + float(np.abs(solution.prices).sum()) / (float(np.ptp(problem.mdp.r)) or 1.0)
     first = solution.tol / (4 * dearest)
+    bound = np.maximum(problem.at_least, np.where(problem.at_most < 1, problem.at_most, 0.0))
     for margin in (first, *(m for m in _MARGINS if m > first)):
         # Nearly in proportion, so that a thousand small quotas do not add up to more than there is.
-        bound = np.maximum(problem.at_least, np.where(problem.at_most < 1, problem.at_most, 0.0))
-        room = margin * (bound + 1e-3)
-        yield (
-            room,
-            spread,
-            f"about {margin:.0e} of the gain was given up so that the policy's chain is connected",
-        )
+        yield margin, margin * (bound + 1e-3)
+
+
+def gave_up(margin: float) -> str:
+    """What is noted of a policy that was connected."""
+    return f"about {margin:.0e} of the gain was given up so that the policy's chain is connected"
+
+
+def pull_within(problem: Problem, room: Floats, spread: Floats) -> float:
+    """How much of an occupancy may be mixed in where each quota is met with some room."""
+    shares = problem.members @ spread
+    short = np.maximum(problem.at_least - shares, shares - problem.at_most)
+    lacking = short > 0
+    # What the spread lacks must fit into half of the room; the other half is for the proof.
+    most = float((room[lacking] / (room[lacking] + short[lacking])).min(initial=1.0))
+    return min(float(room.max(initial=_MARGINS[0])), most / 2)
 
 
 def _connected(lp: FlowLP, problem: Problem, room: Floats, spread: Floats | None) -> Floats | None:
     """Best occupancy that stays fair when some of `spread` is mixed in, mixed; None if there is none."""
-    pull = 0.0
-    if spread is not None:
-        shares = problem.members @ spread
-        short = np.maximum(problem.at_least - shares, shares - problem.at_most)
-        lacking = short > 0
-        # What the spread lacks must fit into half of the room; the other half is for the proof.
-        most = float((room[lacking] / (room[lacking] + short[lacking])).min(initial=1.0))
-        pull = min(float(room.max(initial=_MARGINS[0])), most / 2)
     lower = np.where(problem.at_least > 0, np.minimum(problem.at_least + room, 1), 0)
     upper = np.where(problem.at_most < 1, np.maximum(problem.at_most - room, 0), 1)
     if (lower > upper).any():
@@ -93,6 +101,7 @@ def _connected(lp: FlowLP, problem: Problem, room: Floats, spread: Floats | None
     answer = lp.run()
     if answer is None or spread is None:
         return None if answer is None else answer.x
+    pull = pull_within(problem, room, spread)
     return (1 - pull) * answer.x + pull * spread
 
 
