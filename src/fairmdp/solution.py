@@ -122,7 +122,8 @@ class Solution:
     notes : tuple of str
         What a careful reader should know.
     infeasibility : Infeasibility or None
-        The explanation when ``status`` is INFEASIBLE; ``bias`` and ``prices`` are then its proof.
+        The explanation when ``status`` is INFEASIBLE, unless only the proof was asked for; ``bias`` and
+        ``prices`` are then its proof.
     """
 
     status: Status

@@ -72,14 +72,14 @@ def conclude_infeasible(
     problem: Problem,
     bias: Floats,
     prices: Floats,
-    infeasibility: Infeasibility,
+    infeasibility: Infeasibility | None,
     *,
     tol: float,
     method: str,
     counters: Mapping[str, float],
     notes: tuple[str, ...] = (),
 ) -> Solution:
-    """Claim that no policy meets the quotas, with its proof."""
+    """Claim that no policy meets the quotas, with its proof and, if it was looked for, the reason."""
     nan = float("nan")
     S, SA, K = problem.mdp.n_states, problem.mdp.n_pairs, problem.n_quotas
     return _solution(
