@@ -7,9 +7,11 @@ import pytest
 from click.testing import CliRunner
 from models import hiring, jobs, random_problem
 
-from fairmdp import Problem, ProblemError, Quota, Status, frontier, scenarios, solve, verify
+from fairmdp import Problem, ProblemError, ProcessPool, Quota, Status, frontier, scenarios, solve, verify
 from fairmdp.cli import cli
 from fairmdp.frontiers import frontier_grid
+from fairmdp.frontiers.points import TOGETHER
+from fairmdp.solvers.colgen import Sweep
 
 THREE = scenarios.three_state()
 
@@ -70,6 +72,7 @@ def test_last_feasible_values_of_the_paper_worlds():
     assert curve.gain_at(0.3) == pytest.approx(0.7597573637, abs=1e-8)
     assert curve.gain_at(0.6) == pytest.approx(0.6601002758, abs=1e-8)
     assert curve.values[1] == pytest.approx(0.1638197525, abs=1e-8)  # what the unconstrained policy gives
+    assert curve.shadow_price(0.3).price == pytest.approx(0.269763, abs=1e-6)
     H = hiring(6, 0.05, 0.7, 0.8, 0.05, (1, 0.9), 0.3, 0.6)
     curve = frontier(H, "diverse")
     assert curve.last_feasible == pytest.approx(0.9109934307, abs=1e-8)
@@ -84,10 +87,98 @@ def test_points_of_a_frontier_are_verified_solutions():
 
 def test_grid_of_two_quotas():
     grid = frontier_grid(THREE, "s1", "s2", [0.1, 0.46], [0.1, 0.3, 0.46])
-    assert grid.shape == (2, 3) and np.isnan(grid[1, 2])
-    assert grid[0] == pytest.approx(
-        [solve(scenarios.three_state([0.1, 0.1, v])).gain for v in (0.1, 0.3, 0.46)]
-    )
+    assert grid.gains.shape == (2, 3) and np.isnan(grid.gains[1, 2])
+    alone = [solve(scenarios.three_state([0.1, 0.1, v])) for v in (0.1, 0.3, 0.46)]
+    assert grid.gains[0] == pytest.approx([s.gain for s in alone])
+    assert grid.uppers[0] == pytest.approx([s.upper for s in alone])
+    assert grid.shares[0] == pytest.approx(np.array([s.shares for s in alone]))
+    assert grid.worst_slacks[0] == pytest.approx([s.worst_slack for s in alone], abs=1e-12)
+    refused = frontier_grid(THREE, "s1", "s2", [0.1, 0.95], [0.2])
+    assert np.isfinite(refused.gains[0]).all() and np.isnan(refused.gains[1]).all()
+
+
+def test_shadow_prices_are_slopes_with_a_range():
+    curve = frontier(THREE, "s2")
+    for k, price in enumerate((0, 99 / 190, 171 / 80)):
+        start, stop = curve.values[k : k + 2]
+        there = curve.shadow_price((start + stop) / 2)
+        assert [*there[:5]] == pytest.approx([price, price, price, start, stop], abs=1e-8)
+        assert there.unique is True
+    first, bend, second, last = curve.shadow_prices
+    assert first.unique is True and first[:3] == pytest.approx((0, 0, 0), abs=1e-8)
+    assert (bend.low, bend.high) == pytest.approx((0, 99 / 190), abs=1e-8) and bend.unique is False
+    assert (second.low, second.high) == pytest.approx((99 / 190, 171 / 80), abs=1e-8)
+    assert last.low == pytest.approx(171 / 80, abs=1e-6) and last.high == np.inf and last.unique is False
+    assert curve.shadow_price(curve.values[1]) == bend
+    assert curve.relative_prices[2] == pytest.approx(0.24, abs=1e-9)
+    assert curve.share_changes[0].tolist() == [0, 0, 0]
+    assert curve.share_changes[-1] == pytest.approx(curve.shares[-1] - curve.shares[0])
+
+
+def test_a_price_from_the_first_unit_on_is_not_unique_at_nothing():
+    curve = frontier(scenarios.bandit(), "arm3")  # less than nothing owed is free, more costs 0.6
+    assert curve.shadow_prices[0].unique is False and curve.shadow_prices[0].low == 0
+    assert curve.shadow_prices[0].high == pytest.approx(0.6, abs=1e-8)
+
+
+def test_given_values_prove_brackets_of_the_prices():
+    """What neighbours prove holds for the true curve, and is sharp where three lie on one segment."""
+    curve, true = frontier(THREE, "s2", np.linspace(0, 0.45, 19)), frontier(THREE, "s2")
+    for value, seen in zip(curve.values, curve.shadow_prices, strict=True):
+        exact = true.shadow_price(value)
+        assert seen.low - 1e-9 <= exact.low and exact.high <= seen.high + 1e-9
+        assert seen.unique in (True, None)
+        if seen.unique:
+            assert exact.unique and seen.high - seen.low < 1e-6
+        assert seen.start <= value <= seen.stop
+        line = true.gain_at(value) - seen.price * (np.array([seen.start, seen.stop]) - value)
+        assert line == pytest.approx([true.gain_at(seen.start), true.gain_at(seen.stop)], abs=1e-5)
+    assert sum(seen.unique is True for seen in curve.shadow_prices) >= 10
+    assert curve.shadow_price(0.2).start == pytest.approx(0.1) and curve.shadow_price(
+        0.2
+    ).stop == pytest.approx(0.325)
+
+
+def test_a_value_too_high_proves_the_limit():
+    curve = frontier(THREE, "s2", [0.2, 0.5, 0.6])
+    assert 9 / 19 <= curve.limit <= 9 / 19 + 1e-3
+    assert len(curve.solutions) == 2 and np.isnan(curve.gains[1:]).all()
+    factor = frontier(THREE, "*", [1, 2.1])
+    assert 36 / 19 <= factor.limit <= 36 / 19 + 1e-2
+    assert frontier(THREE, "s2", [0.2]).limit is None
+    nobody = frontier(THREE, "s2", [0.6])
+    assert np.isnan(nobody.last_feasible) and nobody.shadow_prices == ()
+
+
+def test_columns_are_kept_when_only_the_bounds_change():
+    """A sweep agrees with cold solutions, is certified at every value, and adds few columns."""
+    problem = scenarios.jobs(queue=9, capacity=1, max_arrivals=1, max_withdrawals=1)
+    sweep, columns = Sweep(), 0
+    for value in np.linspace(0, 0.9, 10):
+        asked = problem.with_bounds([0, value])
+        kept, cold = sweep.solve(asked), solve(asked, method="colgen")
+        columns += cold.counters["columns"]
+        assert kept.status is Status.OPTIMAL and verify(asked, kept).ok
+        assert kept.gain == pytest.approx(cold.gain, abs=2e-6)
+    assert kept.counters["columns"] < columns / 2
+    too_much = problem.with_bounds([0.9, 0.99])
+    answer = sweep.solve(too_much)
+    assert answer.status is Status.INFEASIBLE and answer.infeasibility is None and verify(too_much, answer).ok
+    assert sweep.solve(asked).gain == pytest.approx(cold.gain, abs=2e-6)  # and back
+
+
+def test_engines_do_not_change_a_frontier():
+    problem = scenarios.jobs(queue=9, capacity=1, max_arrivals=1, max_withdrawals=1)
+    values = np.linspace(0, 1.2, 13)
+    here = frontier(problem, "client2", values, method="colgen", together=4)
+    with ProcessPool(2) as pool:
+        there = frontier(problem, "client2", values, method="colgen", together=4, engine=pool)
+        grid = frontier_grid(THREE, "s1", "s2", [0.1, 0.2], [0.1, 0.5], engine=pool)
+    assert here.gains.tobytes() == there.gains.tobytes() and here.duals.tobytes() == there.duals.tobytes()
+    assert here.shares.tobytes() == there.shares.tobytes() and here.limit == there.limit
+    assert grid.gains.tobytes() == frontier_grid(THREE, "s1", "s2", [0.1, 0.2], [0.1, 0.5]).gains.tobytes()
+    together = frontier(problem, "client2", values, method="colgen")
+    assert together.gains == pytest.approx(here.gains, abs=2e-6, nan_ok=True) and values.size < TOGETHER
 
 
 @pytest.mark.parametrize(
@@ -104,6 +195,11 @@ def test_grid_of_two_quotas():
             "the other quotas cannot be met by themselves",
         ),
         (lambda: frontier(THREE, "s2", [0.1]).breakpoints, "leave values out for its bends"),
+        (lambda: frontier(THREE, "s2", [0.1]).shadow_price(0.2), "between given values the gain is not known"),
+        (lambda: frontier(THREE, "s2", [0.1], together=0), "together is 0"),
+        (lambda: frontier_grid(THREE, "s2", "s2", [0.1], [0.1]), "a grid takes two different quotas by name"),
+        (lambda: frontier_grid(THREE, "*", "s2", [0.1], [0.1]), "a grid takes two different quotas by name"),
+        (lambda: frontier_grid(THREE, "s1", "s9", [0.1], [0.1]), "there is no quota called 's9'"),
         (lambda: frontier(THREE, "s2").gain_at(0.6), "0.6 is outside of the feasible values, 0 to 0.473684"),
     ],
 )  # fmt: skip
@@ -117,15 +213,42 @@ def test_command(tmp_path):
     words = ["frontier", "three-state", "s2", "--csv", str(table), "--figure", str(figure)]
     ended = CliRunner().invoke(cli, words)
     assert ended.exit_code == 0, ended.output
-    assert "0.333333   0.400000   0.126316   -2.1375" in ended.stdout
+    assert "0.333333   0.400000   0.126316   24.0 %   2.1375   0.3333   0.4737   +0" in ended.stdout
     assert "no policy meets more than 0.473684" in ended.stdout
     assert "the other shares move: s0 " in ended.stdout
     rows = table.read_text().splitlines()
-    assert rows[0] == "value,gain,price_of_fairness,slope,share_s0,share_s1,share_s2" and len(rows) == 5
+    assert rows[0] == (
+        "value,gain,upper,worst_slack,price_of_fairness,relative_price,"
+        "price,low,high,start,stop,unique,share_s0,share_s1,share_s2"
+    )
+    assert len(rows) == 5
     assert figure.read_bytes().startswith(b"\x89PNG")
     answer = json.loads(
         CliRunner().invoke(cli, ["frontier", "three-state", "s2", "--values", "0.1,0.5", "--json"]).stdout
     )
     assert answer["gains"][1] is None and answer["values"] == [0.1, 0.5] and answer["exact"] is False
+    assert answer["limit"] == pytest.approx(9 / 19, abs=1e-3) and answer["shadow_prices"][0]["high"] is None
     bad = CliRunner().invoke(cli, ["frontier", "three-state", "s2", "--figure", "x.gif"])
     assert bad.exit_code == 2 and "ends in .png or .pdf" in bad.output
+
+
+def test_command_for_two_quotas(tmp_path):
+    table, figure = tmp_path / "g.csv", tmp_path / "g.pdf"
+    words = ["frontier", "three-state", "s1", "s2", "--values", "0:0.46:2", "--second-values", "0.1,0.46"]
+    ended = CliRunner().invoke(cli, [*words, "--csv", str(table), "--figure", str(figure)])
+    assert ended.exit_code == 0, ended.output
+    assert "s1 \\ s2   0.1        0.46" in ended.stdout and "- : no policy meets both" in ended.stdout
+    assert "worst slack of all +0" in ended.stdout
+    rows = table.read_text().splitlines()
+    assert rows[0] == "s1,s2,gain,upper,worst_slack,share_s0,share_s1,share_s2" and len(rows) == 5
+    assert figure.read_bytes().startswith(b"%PDF")
+    answer = json.loads(CliRunner().invoke(cli, [*words, "--json", "--workers", "1"]).stdout)
+    assert answer["gains"][1][1] is None and answer["quotas"] == ["s1", "s2"]
+    whole = json.loads(CliRunner().invoke(cli, ["frontier", "bandit", "arm2", "arm3", "--json"]).stdout)
+    assert np.shape(whole["gains"]) == (11, 11) and whole["values"][1][-1] == pytest.approx(0.9)
+    for wrong, why in (
+        (["--values", "0:1"], "expected FIRST:LAST:COUNT"),
+        (["--second-values", "0.1"], "--second-values goes with a second quota"),
+    ):
+        bad = CliRunner().invoke(cli, ["frontier", "three-state", "s2", *wrong])
+        assert bad.exit_code == 2 and why in bad.output

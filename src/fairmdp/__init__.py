@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fairmdp.engine import EngineError, ProcessPool
     from fairmdp.errors import FairMDPError, FormatError, ProblemError, SimulatorError, SolverError
     from fairmdp.fairness import Readout, readout
-    from fairmdp.frontiers import Frontier, frontier
+    from fairmdp.frontiers import Frontier, FrontierGrid, ShadowPrice, frontier, frontier_grid
     from fairmdp.function_simulator import EnvironmentSimulator, FunctionSimulator
     from fairmdp.io import load, save
     from fairmdp.io.gym_model import from_gymnasium
@@ -46,12 +46,14 @@ _HOME = {
     "FairMDPError": "fairmdp.errors",
     "FormatError": "fairmdp.errors",
     "Frontier": "fairmdp.frontiers",
+    "FrontierGrid": "fairmdp.frontiers",
     "FunctionSimulator": "fairmdp.function_simulator",
     "Problem": "fairmdp.problem",
     "ProblemError": "fairmdp.errors",
     "ProcessPool": "fairmdp.engine",
     "Quota": "fairmdp.problem",
     "Readout": "fairmdp.fairness",
+    "ShadowPrice": "fairmdp.frontiers",
     "Simulation": "fairmdp.learning.simulate",
     "Simulator": "fairmdp.simulator",
     "SimulatorError": "fairmdp.errors",
@@ -62,6 +64,7 @@ _HOME = {
     "certify": "fairmdp.learning.certify",
     "from_gymnasium": "fairmdp.io.gym_model",
     "frontier": "fairmdp.frontiers",
+    "frontier_grid": "fairmdp.frontiers",
     "learn": "fairmdp.solvers.learn",
     "learn_mirror": "fairmdp.solvers.mirror",
     "learn_plugin": "fairmdp.solvers.plugin",
@@ -91,12 +94,14 @@ __all__ = [
     "FairMDPError",
     "FormatError",
     "Frontier",
+    "FrontierGrid",
     "FunctionSimulator",
     "Problem",
     "ProblemError",
     "ProcessPool",
     "Quota",
     "Readout",
+    "ShadowPrice",
     "Simulation",
     "Simulator",
     "SimulatorError",
@@ -107,6 +112,7 @@ __all__ = [
     "certify",
     "from_gymnasium",
     "frontier",
+    "frontier_grid",
     "learn",
     "learn_mirror",
     "learn_plugin",

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from fairmdp.certificate import rounded
+from fairmdp.chain import Chain
 from fairmdp.problem import Problem
 from fairmdp.solution import Solution, Status
 from fairmdp.solvers.columns import EXACT, PENALTIES, Column, Mixture, Search
@@ -18,9 +19,11 @@ from fairmdp.solvers.conflict import prove_infeasible
 from fairmdp.solvers.policy import policy_of, uniform_policy
 from fairmdp.solvers.prices import price_box, start_from, tightened
 from fairmdp.solvers.repair import gave_up, margins, pull_within
+from fairmdp.validation import Floats
 
 Progress = Callable[[dict[str, float]], None]
 
+_METHOD = "colgen: column generation over deterministic policies"
 _HAIR = 0.05  # of the tolerance, by which quotas are tightened
 
 
@@ -57,7 +60,19 @@ def solve_colgen(
     """
     tol = check_tol(tol)
     search = _begun(problem, tol, start)
-    return _ended(problem, search, tol, _reporter(problem, progress), explain=True)
+    notes: tuple[str, ...] = ()
+    try:
+        _run(search, tol, _reporter(problem, progress))
+    except KeyboardInterrupt:
+        notes = ("interrupted: this is the best of what was found by then",)
+    if search.upper < 0:
+        witness = _witness(problem, search)
+        infeasible = prove_infeasible(
+            problem, *witness, tol=tol, method=_METHOD, counters=search.counters, began=search.began
+        )
+        if infeasible is not None:
+            return infeasible
+    return _claim(problem, search, search.policy(), tol, notes)
 
 
 class Sweep:
@@ -76,6 +91,7 @@ class Sweep:
     def __init__(self, *, tol: float = 1e-6) -> None:
         self._tol = check_tol(tol)
         self._search: Search | None = None
+        self._last: tuple[Floats, Chain] | None = None
 
     def solve(self, problem: Problem) -> Solution:
         """Best gain of the same model and quotas as before, under these bounds."""
@@ -84,12 +100,23 @@ class Sweep:
             self._search.ceilings = []
         else:
             self._search.turn_to(problem, _master(problem, self._tol))
-        return _ended(problem, self._search, self._tol, None, explain=False)
+        search = self._search
+        _run(search, self._tol, None)
+        if search.upper < 0:
+            h, mu = _witness(problem, search)
+            if rounded.ceiling(problem, np.zeros(problem.mdp.n_pairs), h, mu) < 0:
+                counters = search.timed_counters
+                return conclude_infeasible(
+                    problem, h, mu, None, tol=self._tol, method=_METHOD, counters=counters
+                )
+        policy = search.policy()
+        return _claim(problem, search, policy, self._tol, (), self._chain(problem, policy))
 
-
-def _master(problem: Problem, tol: float) -> Mixture:
-    """Master program of quotas that are tightened by a hair, so that they hold in spite of small errors."""
-    return Mixture(*tightened(*price_box(problem), _HAIR * tol))
+    def _chain(self, problem: Problem, policy: Floats) -> Chain:
+        """Chain of a policy, evaluated before where it is the last one's: as long as no quota binds."""
+        if self._last is None or not np.array_equal(self._last[0], policy):
+            self._last = policy, Chain.of(problem.mdp, policy)
+        return self._last[1]
 
 
 def _begun(problem: Problem, tol: float, start: Solution | None) -> Search:
@@ -103,56 +130,46 @@ def _begun(problem: Problem, tol: float, start: Solution | None) -> Search:
     return search
 
 
-def _ended(
+def _master(problem: Problem, tol: float) -> Mixture:
+    """Master program of quotas that are tightened by a hair, so that they hold in spite of small errors."""
+    return Mixture(*tightened(*price_box(problem), _HAIR * tol))
+
+
+def _run(search: Search, tol: float, report: Callable[[Search, float], None] | None) -> None:
+    """Raise what a broken quota costs until none is broken, or none can be mended."""
+    low, high = search.low, search.high
+    for penalty in PENALTIES:
+        search.master.penalty = penalty
+        eager = penalty < PENALTIES[-1]
+        broken = search.run(search.witness[1], 0.8 * tol, _hopeless, report, eager=eager)
+        if EXACT < broken <= 2 * _HAIR * tol * low.size:  # the quotas are at the edge of what can be met
+            search.master.tighten(low, high)
+            broken = search.run(search.witness[1], 0.8 * tol, _hopeless, report)
+        if broken <= EXACT or search.upper < 0:
+            break
+
+
+def _claim(
     problem: Problem,
     search: Search,
+    policy: Floats,
     tol: float,
-    report: Callable[[Search, float], None] | None,
-    *,
-    explain: bool,
+    notes: tuple[str, ...],
+    chain: Chain | None = None,
 ) -> Solution:
-    """Run a search to its end, and claim what can be proved of its result."""
-    low, high = price_box(problem)
-    notes: tuple[str, ...] = ()
-    try:
-        for penalty in PENALTIES:
-            search.master.penalty = penalty
-            broken = search.run(
-                search.witness[1], 0.8 * tol, _hopeless, report, eager=penalty < PENALTIES[-1]
-            )
-            if EXACT < broken <= 2 * _HAIR * tol * low.size:  # the quotas are at the edge of what can be met
-                search.master.tighten(low, high)
-                broken = search.run(search.witness[1], 0.8 * tol, _hopeless, report)
-            if broken <= EXACT or search.upper < 0:
-                break
-    except KeyboardInterrupt:
-        notes = ("interrupted: this is the best of what was found by then",)
-    method = "colgen: column generation over deterministic policies"
-    _, scale = _unit(problem)
-    h, mu = search.witness[0] * scale, search.witness[1] * scale
-    if search.upper < 0 and explain:
-        infeasible = prove_infeasible(
-            problem, h, mu, tol=tol, method=method, counters=search.counters, began=search.began
-        )
-        if infeasible is not None:
-            return infeasible
-    elif search.upper < 0 and rounded.ceiling(problem, np.zeros(problem.mdp.n_pairs), h, mu) < 0:
-        return conclude_infeasible(
-            problem, h, mu, None, tol=tol, method=method, counters=search.timed_counters
-        )
-    best = conclude(
-        problem,
-        search.policy(),
-        h,
-        mu,
-        tol=tol,
-        method=method,
-        counters=search.timed_counters,
-        notes=notes,
-    )
+    """What can be proved of the mixture's policy, connected if its chain is not."""
+    h, mu = _witness(problem, search)
+    best = conclude(problem, policy, h, mu, tol=tol, method=_METHOD, counters={}, notes=notes, chain=chain)
     if best.status is Status.UNDECIDED and not notes:
         best = _connect(problem, search, best)
     return replace(best, counters=search.timed_counters)
+
+
+def _witness(problem: Problem, search: Search) -> tuple[Floats, Floats]:
+    """Relative values and prices in the user's unit."""
+    _, scale = _unit(problem)
+    h, mu = search.witness
+    return h * scale, mu * scale
 
 
 def _hopeless(search: Search) -> bool:

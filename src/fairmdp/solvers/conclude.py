@@ -27,13 +27,14 @@ def conclude(
     method: str,
     counters: Mapping[str, float],
     notes: tuple[str, ...] = (),
+    chain: Chain | None = None,
 ) -> Solution:
     """Evaluate a policy's own chain and claim what the certificate proves of it, nothing more.
 
-    Gain and shares are those of the policy, never of a solver's ``x``.
+    Gain and shares are those of the policy, never of a solver's ``x``. `chain` is its chain, if at hand.
     """
     mdp = problem.mdp
-    chain = Chain.of(mdp, policy)
+    chain = Chain.of(mdp, policy) if chain is None else chain
     law = rounded.law(problem, policy, chain)
     upper = rounded.ceiling(problem, mdp.r, bias, prices)
     status = proved_status(problem, law, upper, tol)
