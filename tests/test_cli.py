@@ -93,7 +93,7 @@ def test_infeasible_solutions_are_rechecked(run):
 
 @pytest.mark.parametrize("ending", ["toml", "npz"])
 def test_new_writes_a_file_that_solves(run, ending):
-    code, out, _ = run("new", "garnet", "-p", "n_states=20", "-p", "seed=4", "-o", f"g.{ending}")
+    code, out, _ = run("new", "garnet", "--n-states", "20", "--seed", "4", "-o", f"g.{ending}")
     assert code == 0 and "next: fairmdp solve" in out
     problem = load(f"g.{ending}")
     assert np.array_equal(problem.at_least, scenarios.garnet(20, seed=4).at_least)

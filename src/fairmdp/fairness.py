@@ -10,11 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairmdp.certificate import FAIR_TOL
+from fairmdp.certificate import FAIR_TOL, rounded
 from fairmdp.chain import Chain
+from fairmdp.errors import ProblemError
 from fairmdp.problem import Problem
 from fairmdp.solution import slacks
 from fairmdp.validation import Floats, real_vector
+
+_READABLE = 1e-6  # error of a share above which the digits that are shown would not be right
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +37,10 @@ class Readout:
     shares: Floats  # (K,)
     slacks: Floats  # (K,)
     gain: float
+    share_error: float = 0.0
+    """Proven: no share is off by more."""
+    gain_error: float = 0.0
+    """Proven: the gain is not off by more."""
 
     @property
     def by_group(self) -> dict[str, float]:
@@ -91,10 +98,28 @@ class Readout:
 
 
 def readout(problem: Problem, policy: ArrayLike) -> Readout:
-    """Read off how a policy, whose chain has one closed class, treats the groups that the quotas name."""
+    """Read off how a policy treats the groups that the quotas name, as far as the certificate proves it.
+
+    A policy whose chain has several closed classes, or whose shares cannot be proved, is refused.
+    """
     mdp = problem.mdp
     policy = real_vector("policy", policy, mdp.n_pairs)
-    x = policy * Chain.of(mdp, policy).shares[mdp.s_of]
-    shares = problem.members @ x
-    slack = slacks(shares, problem.at_least, problem.at_most)
-    return Readout(problem.names, shares, slack, float(mdp.r @ x))
+    chain = Chain.of(mdp, policy)
+    law = rounded.law(problem, policy, chain)
+    if law.reason:
+        raise ProblemError(law.reason)
+    x = policy * chain.shares[mdp.s_of]
+    shares, gain = problem.members @ x, float(mdp.r @ x)
+    share_error = float(np.abs(law.shares - shares[:, None]).max(initial=0.0))
+    if share_error > _READABLE:
+        raise ProblemError(
+            f"the shares of this policy cannot be proved: they may be off by {share_error:.1g}"
+        )
+    return Readout(
+        problem.names,
+        shares,
+        slacks(shares, problem.at_least, problem.at_most),
+        gain,
+        share_error,
+        max(law.gain[1] - gain, gain - law.gain[0]),
+    )

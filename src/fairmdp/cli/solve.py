@@ -6,10 +6,18 @@ import json
 import shlex
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from fairmdp.cli.figures import figure_option, save_figure
 from fairmdp.cli.source import problem_options, read_problem
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from fairmdp.problem import Problem
+    from fairmdp.solution import Solution
 
 
 @click.command()
@@ -24,6 +32,14 @@ from fairmdp.cli.source import problem_options, read_problem
 @click.option("--checkpoint", type=click.Path(dir_okay=False), help="mirror: file to stop at and go on from.")
 @click.option("--json", "as_json", is_flag=True, help="Print the solution as JSON.")
 @click.option("--out", "-o", type=click.Path(dir_okay=False), help="Keep the solution in this file (JSON).")
+@figure_option
+@click.option(
+    "--plot",
+    type=click.Choice(["shares", "policy", "graph"]),
+    default="shares",
+    show_default=True,
+    help="What --figure draws.",
+)
 def solve(
     source: str,
     params: tuple[str, ...],
@@ -37,6 +53,8 @@ def solve(
     checkpoint: str | None,
     as_json: bool,
     out: str | None,
+    figure: str | None,
+    plot: str,
 ) -> None:
     r"""Find the policy of largest gain that meets every quota of SOURCE.
 
@@ -77,6 +95,8 @@ def solve(
         if not as_json:
             again = _repeat(source, params, rho, quotas)
             click.echo(f"  saved   {out}   (recheck: fairmdp verify {again} {shlex.quote(out)})")
+    if solution.has_policy:
+        save_figure(figure, lambda: _draw(plot, problem, solution))
     codes = {Status.OPTIMAL: 0, Status.INFEASIBLE: 3, Status.FEASIBLE: 4, Status.UNDECIDED: 4}
     sys.exit(codes[solution.status])
 
@@ -86,6 +106,16 @@ def show_progress(row: dict[str, float]) -> None:
     lower = f"{row['lower']:.6f}" if row["lower"] > float("-inf") else "-"
     bounds = f"gain between {lower} and {row['upper']:.6f}, worst slack {row['worst_slack']:+.1e}"
     click.echo(f"  {row['seconds']:7.1f} s  {bounds}", err=True)
+
+
+def _draw(plot: str, problem: Problem, solution: Solution) -> Axes:
+    from fairmdp import plots
+
+    if plot == "policy":
+        return plots.plot_policy(problem.mdp, solution.policy)
+    if plot == "graph":
+        return plots.plot_graph(problem.mdp, solution.occupancy)
+    return plots.plot_shares(problem, {"fair": solution.shares})
 
 
 def _repeat(source: str, params: tuple[str, ...], rho: str | None, quotas: tuple[str, ...]) -> str:

@@ -86,7 +86,7 @@ def build(name: str, params: tuple[str, ...]) -> Problem:
         key, equals, value = text.partition("=")
         if not equals or key not in known:
             raise click.UsageError(f"--param {text!r}: {name} takes {', '.join(known)}, as key=value")
-        values[key] = _parse_like(known[key].default, value, f"--param {key}")
+        values[key] = parse_like(known[key].default, value, f"--param {key}")
     return function(**values)
 
 
@@ -122,7 +122,7 @@ def number(text: str, where: str) -> float:
         raise click.UsageError(f"{where}: {text!r} is not a number") from None
 
 
-def _parse_like(default: Any, text: str, where: str) -> Any:
+def parse_like(default: Any, text: str, where: str) -> Any:
     """Text as a value of the kind that a parameter's default has."""
     if isinstance(default, tuple):
         return [number(part, where) for part in text.split(",")]

@@ -10,11 +10,10 @@ from dataclasses import replace
 import numpy as np
 
 from fairmdp.certificate import rounded
-from fairmdp.chain import Chain
 from fairmdp.problem import Problem
 from fairmdp.solution import Solution, Status
 from fairmdp.solvers.columns import EXACT, PENALTIES, Column, Mixture, Search
-from fairmdp.solvers.conclude import check_tol, conclude, conclude_infeasible
+from fairmdp.solvers.conclude import Evaluated, check_tol, conclude, conclude_infeasible, evaluate
 from fairmdp.solvers.conflict import prove_infeasible
 from fairmdp.solvers.policy import policy_of, uniform_policy
 from fairmdp.solvers.prices import price_box, start_from, tightened
@@ -91,7 +90,7 @@ class Sweep:
     def __init__(self, *, tol: float = 1e-6) -> None:
         self._tol = check_tol(tol)
         self._search: Search | None = None
-        self._last: tuple[Floats, Chain] | None = None
+        self._last: tuple[Floats, Evaluated] | None = None
 
     def solve(self, problem: Problem) -> Solution:
         """Best gain of the same model and quotas as before, under these bounds."""
@@ -110,12 +109,12 @@ class Sweep:
                     problem, h, mu, None, tol=self._tol, method=_METHOD, counters=counters
                 )
         policy = search.policy()
-        return _claim(problem, search, policy, self._tol, (), self._chain(problem, policy))
+        return _claim(problem, search, policy, self._tol, (), self._evaluated(problem, policy))
 
-    def _chain(self, problem: Problem, policy: Floats) -> Chain:
-        """Chain of a policy, evaluated before where it is the last one's: as long as no quota binds."""
+    def _evaluated(self, problem: Problem, policy: Floats) -> Evaluated:
+        """What is proved of a policy, known already where it is the last one's: as long as no quota binds."""
         if self._last is None or not np.array_equal(self._last[0], policy):
-            self._last = policy, Chain.of(problem.mdp, policy)
+            self._last = policy, evaluate(problem, policy)
         return self._last[1]
 
 
@@ -155,11 +154,13 @@ def _claim(
     policy: Floats,
     tol: float,
     notes: tuple[str, ...],
-    chain: Chain | None = None,
+    evaluated: Evaluated | None = None,
 ) -> Solution:
     """What can be proved of the mixture's policy, connected if its chain is not."""
     h, mu = _witness(problem, search)
-    best = conclude(problem, policy, h, mu, tol=tol, method=_METHOD, counters={}, notes=notes, chain=chain)
+    best = conclude(
+        problem, policy, h, mu, tol=tol, method=_METHOD, counters={}, notes=notes, evaluated=evaluated
+    )
     if best.status is Status.UNDECIDED and not notes:
         best = _connect(problem, search, best)
     return replace(best, counters=search.timed_counters)
