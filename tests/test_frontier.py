@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,8 +11,10 @@ from models import hiring, jobs, random_problem
 
 from fairmdp import Problem, ProblemError, ProcessPool, Quota, Status, frontier, scenarios, solve, verify
 from fairmdp.cli import cli
-from fairmdp.frontiers import frontier_grid
+from fairmdp.frontiers import Frontier, frontier_grid
+from fairmdp.frontiers.family import Family
 from fairmdp.frontiers.points import TOGETHER
+from fairmdp.frontiers.report import frontier_csv, frontier_text
 from fairmdp.solvers.colgen import Sweep
 
 THREE = scenarios.three_state()
@@ -152,6 +155,19 @@ def test_a_value_too_high_proves_the_limit():
     assert frontier(THREE, "s2", [0.2]).limit is None
     nobody = frontier(THREE, "s2", [0.6])
     assert np.isnan(nobody.last_feasible) and nobody.shadow_prices == ()
+
+
+def test_a_value_that_was_not_settled_is_not_called_infeasible():
+    curve = frontier(THREE, "s2", [0.1, 0.2, 0.3])
+    stalled = replace(curve.solutions[1], status=Status.UNDECIDED)
+    solutions = [curve.solutions[0], stalled, curve.solutions[2]]
+    torn = Frontier.of(Family(THREE, "s2"), curve.values, solutions, exact=False, limit=None)
+    assert np.isnan(torn.gains[1]) and len(torn.shadow_prices) == 2 and torn.last_feasible == 0.3
+    assert "0.200000   not proved" in frontier_text("x", torn) and "infeasible" not in frontier_text(
+        "x", torn
+    )
+    rows = [row.split(",") for row in frontier_csv(torn).splitlines()]
+    assert rows[2][6:12] == [""] * 6 and float(rows[3][6]) == pytest.approx(99 / 190)
 
 
 def test_columns_are_kept_when_only_the_bounds_change():

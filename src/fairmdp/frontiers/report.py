@@ -31,7 +31,8 @@ def frontier_text(source: str, curve: Frontier) -> str:
     rows = [["factor" if every else "owed", "gain", "costs", "", "price", "from", "to", "worst slack"]]
     for k, value in enumerate(curve.values):
         if not math.isfinite(curve.gains[k]):
-            rows.append([f"{value:.6f}", "infeasible", *["-"] * 6])
+            tried = k < len(curve.solutions) and curve.solutions[k].has_policy
+            rows.append([f"{value:.6f}", "not proved" if tried else "infeasible", *["-"] * 6])
             continue
         part = curve.relative_prices[k]
         rows.append(
@@ -120,10 +121,10 @@ def frontier_csv(curve: Frontier) -> str:
         "relative_price",
         *ShadowPrice._fields,
     ]
-    prices = [*curve.shadow_prices, *[()] * curve.values.size]
     rows = []
     for k, value in enumerate(curve.values.tolist()):
-        price: Iterable[object] = prices[k] or [""] * len(ShadowPrice._fields)
+        known = math.isfinite(curve.gains[k])
+        price: Iterable[object] = curve.shadow_price(value) if known else [""] * len(ShadowPrice._fields)
         slack = curve.solutions[k].worst_slack if k < len(curve.solutions) else math.nan
         costs = curve.prices[k], curve.relative_prices[k]
         rows.append([value, curve.gains[k], curve.uppers[k], slack, *costs, *price, *curve.shares[k]])

@@ -49,8 +49,7 @@ def plot_shares(problem: Problem, shares: Mapping[str, Floats], ax: Axes | None 
         ax.set_xlim(left=0)
         ax.grid(visible=False, axis="y")
         ax.tick_params(axis="y", length=0)
-        if len(shares) > 1 or any(shares) or owed.any():
-            ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2, columnspacing=1.2)
+        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2, columnspacing=1.2)
     return ax
 
 
