@@ -48,6 +48,7 @@ def plot_shares(problem: Problem, shares: Mapping[str, Floats], ax: Axes | None 
         ax.set(xlabel="share of time", ylim=(groups.size - 0.45, -0.55))
         ax.set_xlim(left=0)
         ax.grid(visible=False, axis="y")
+        ax.set_axisbelow(True)
         ax.tick_params(axis="y", length=0)
         ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2, columnspacing=1.2)
     return ax
