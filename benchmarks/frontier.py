@@ -6,7 +6,8 @@ Job scheduling with 1e4 states, 50 even values of one client's quota, each certi
 the mean of cold solves at every fifth value of those, in the same process on one thread; ``ratio`` is
 ``frontier_s / cold_s``. ``binding`` counts the values at which the quota costs something.
 
-Limitations: one instance per row; settings were chosen on ``two_overloaded``; a shared machine moves CPU time by 10-30 %.
+Limitations: one instance per row; settings were chosen on ``two_overloaded``; a shared machine moves CPU time
+by 10-30 %.
 """
 
 import argparse
