@@ -78,9 +78,7 @@ def _common_level(problem: Problem, fixed: Floats, open_groups: Bools) -> Answer
     # Rows G x - t >= 0 of the open groups; the tiny bound only makes them rows.
     asked = problem.with_bounds(np.where(open_groups, 1e-300, fixed), np.ones(problem.n_quotas))
     column = csr_array(-open_groups.astype(float)[None, :])
-    answer = FlowLP(asked, np.zeros(problem.mdp.n_pairs), extra=column, c_extra=np.ones(1)).run()
-    assert answer is not None, "what is fixed was found by the last level"
-    return answer
+    return FlowLP(asked, np.zeros(problem.mdp.n_pairs), extra=column, c_extra=np.ones(1)).find()
 
 
 def _proven_limit(problem: Problem, answer: Answer) -> float:

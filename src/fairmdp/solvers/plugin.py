@@ -265,8 +265,7 @@ def _least_short(problem: Problem, counts: Counts, level: _Level) -> _Fit:
     K = problem.n_quotas
     stretch = vstack([csr_array(np.eye(K)), csr_array(-np.eye(K))], format="csr")
     nothing = np.zeros(problem.mdp.n_pairs)
-    answer = FlowLP(problem, nothing, extra=stretch, c_extra=-np.ones(2 * K)).run()
-    assert answer is not None, "the elastic program always has a solution"
+    answer = FlowLP(problem, nothing, extra=stretch, c_extra=-np.ones(2 * K)).find()
     policy = policy_of(problem.mdp, answer.x)
     short = max(-answer.objective, 1e-12)  # not 0, even where only rounding stands in the way
     weights = answer.x**2 / np.maximum(counts.per_pair, 1)
