@@ -24,6 +24,10 @@ from fairmdp.cli.source import problem_options, read_problem
 @click.option("--checkpoint", type=click.Path(dir_okay=False), help="mirror: file to stop at and go on from.")
 @click.option("--json", "as_json", is_flag=True, help="Print the solution as JSON.")
 @click.option("--out", "-o", type=click.Path(dir_okay=False), help="Keep the solution in this file (JSON).")
+@click.option(
+    "--strategy", "--exportstrat", type=click.Path(dir_okay=False),
+    help="Write the policy as PRISM's strategy file, or as Storm's scheduler if the name ends in .json.",
+)  # fmt: skip
 def solve(
     source: str,
     params: tuple[str, ...],
@@ -37,10 +41,12 @@ def solve(
     checkpoint: str | None,
     as_json: bool,
     out: str | None,
+    strategy: str | None,
 ) -> None:
     r"""Find the policy of largest gain that meets every quota of SOURCE.
 
-    SOURCE is a .toml or .npz file, or the name of a ready-made problem (see `fairmdp scenarios`).
+    SOURCE is a .toml, .npz, .tra (PRISM) or .drn (Storm) file, or the name of a ready-made problem (see
+    `fairmdp scenarios`).
 
     \b
     fairmdp solve three-state --rho 0.1,0.1,0.25
@@ -50,11 +56,13 @@ def solve(
     from fairmdp import report
     from fairmdp.cli.mirror import run_mirror
     from fairmdp.io.json_solution import solution_to_dict
+    from fairmdp.io.strategy import save_strategy
     from fairmdp.solution import Status
     from fairmdp.solvers.auto import solve as solve_problem
 
-    if out is not None and not Path(out).absolute().parent.is_dir():
-        raise click.UsageError(f"--out {out}: there is no such folder")
+    for option, file in (("--out", out), ("--strategy", strategy)):
+        if file is not None and not Path(file).absolute().parent.is_dir():
+            raise click.UsageError(f"{option} {file}: there is no such folder")
     problem = read_problem(source, params, rho, quotas)
     if method == "mirror":
         solution = run_mirror(
@@ -77,6 +85,8 @@ def solve(
         if not as_json:
             again = _repeat(source, params, rho, quotas)
             click.echo(f"  saved   {out}   (recheck: fairmdp verify {again} {shlex.quote(out)})")
+    if strategy is not None and solution.has_policy:
+        save_strategy(problem, solution, strategy)
     codes = {Status.OPTIMAL: 0, Status.INFEASIBLE: 3, Status.FEASIBLE: 4, Status.UNDECIDED: 4}
     sys.exit(codes[solution.status])
 
