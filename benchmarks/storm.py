@@ -4,9 +4,10 @@
 
 Needs the extra ``storm``. The models are those of `exact_scaling` (garnet), written once as DRN; Storm and we
 read the same file, and reading is not counted. Storm is asked ``multi(R max=? [LRA], LRA>=q ["g0"], ...)`` at
-its default precision, 1e-4 absolute for such queries, and with K = 0 ``R max=? [LRA]`` (1e-6 relative). We
-solve to a certified relative gap of 1e-6. Every case runs in a process of its own, after a small problem has
-compiled our kernels; a process that uses more CPU time than the limit is killed and reported as ``more than``.
+its default precision, 1e-4 absolute for such queries, and with K = 0 ``R max=? [LRA]`` (value iteration,
+1e-6). We solve to a certified relative gap of 1e-6. Every case runs in a process of its own, after a small
+problem has compiled our kernels; one that uses more CPU time than the limit is killed and reported as
+``more than``.
 
 Storm returns the value of a query with thresholds but no scheduler, so there is nothing of it that our
 certificate could check; ``error`` is how far its value lies outside our certified interval, relative to the

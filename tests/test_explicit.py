@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from models import random_problem
 
 import fairmdp as fm
+import fairmdp.cli
 from fairmdp import MDP, FairMDPError, FormatError, Problem, ProblemError, Quota, scenarios
 from fairmdp.io import atomic, load, save
 
@@ -462,3 +464,45 @@ def test_no_policy_no_strategy(tmp_path):
         other = Problem(MDP([[1.0]], [0.0], [0]))
         fm.save_strategy(other, fm.solve(scenarios.three_state()), tmp_path / "s.txt")
     assert not any(tmp_path.iterdir())
+
+
+# The command line
+
+
+def run(monkeypatch, capsys, *words):
+    monkeypatch.setattr(sys, "argv", ["fairmdp", *map(str, words)])
+    with pytest.raises(SystemExit) as end:
+        fairmdp.cli.main()
+    shown = capsys.readouterr()
+    return end.value.code or 0, shown.out + shown.err
+
+
+def test_solve_takes_labels_rewards_and_strategies(tmp_path, monkeypatch, capsys):
+    path = written(tmp_path, {"drn": DRN})
+    code, shown = run(monkeypatch, capsys, "solve", path, "--quota", "home>=0.3")
+    assert code == 1 and "2 reward structures: energy, pay" in shown and "--param reward=NAME" in shown
+    words = [
+        "solve",
+        path,
+        "-p",
+        "reward=pay",
+        "--quota",
+        'S<=0.3 ["home"]',
+        "--exportstrat",
+        tmp_path / "s.txt",
+    ]
+    code, shown = run(monkeypatch, capsys, *words)
+    assert (
+        code == 0 and "home          0.3000   <= 0.3   0" in shown and "not at home   0.7000   >= 0" in shown
+    )
+    lines = (tmp_path / "s.txt").read_text().splitlines()
+    assert len(lines) == 3 and lines[0].startswith("(x=0 & y=1)=0.") and lines[2] == "(x=1 & y=1)=a0"
+    code, shown = run(monkeypatch, capsys, "solve", path, "-p", "n=3")
+    assert code == 2 and "takes reward=NAME only" in shown
+    code, shown = run(monkeypatch, capsys, "solve", path, "--strategy", tmp_path / "no" / "s.txt")
+    assert code == 2 and "--strategy" in shown and "there is no such folder" in shown
+
+
+def test_an_infeasible_problem_has_no_strategy(tmp_path, monkeypatch, capsys):
+    words = ["solve", "three-state", "--rho", "0.1,0.1,0.5", "--strategy", tmp_path / "s.txt"]
+    assert run(monkeypatch, capsys, *words)[0] == 3 and not any(tmp_path.iterdir())

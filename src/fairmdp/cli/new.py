@@ -18,7 +18,10 @@ from fairmdp.cli.source import build
     help="Parameter, e.g. n_states=50. Repeatable.",
 )
 @click.option(
-    "--out", "-o", type=click.Path(dir_okay=False), help="File to write: .toml or .npz.  [default: NAME.toml]"
+    "--out",
+    "-o",
+    type=click.Path(dir_okay=False),
+    help="File to write: .toml, .npz, .tra or .drn.  [default: NAME.toml]",
 )
 def new(name: str, params: tuple[str, ...], out: str | None) -> None:
     """Write the ready-made problem NAME as a file that you can edit."""
