@@ -23,13 +23,14 @@ from fairmdp.solvers.auto import solve
 from fairmdp.solvers.infeasible import common_factor
 from fairmdp.solvers.lp import solve_lp
 from fairmdp.validation import Floats
+from fairmdp.weights import Units
 
 ALL = "*"
 """Instead of a quota's name: a common factor on everything that is owed."""
 
 _MAX_EXACT_PAIRS = 20_000  # above this a linear program per bend takes too long
 _SAME = 1e-9  # gains closer than this, relative to the span of the rewards, are the same
-_EDGE = 1e-10  # how far inside the last feasible value the curve is looked at
+_EDGE = 1e-10  # share by which the curve stays inside the last feasible value
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,13 +42,14 @@ class Frontier:
     quota : str
         The quota that moves, or ``*`` for a common factor on all of them.
     values : ndarray
-        What is owed at each point, ascending, (N,). For an exact frontier these are its ends and bends.
+        What is owed at each point, in the units that the quota was stated in, ascending, (N,). For an exact
+        frontier these are its ends and bends.
     gains : ndarray
         Best gain at each value, (N,); NaN where no policy is fair.
     slopes : ndarray
         Exact: change of gain per unit owed on each segment, (N - 1,). Otherwise at each value, (N,).
     shares : ndarray
-        Share of every quota's set under the optimal policy, (N, K).
+        Share of every quota's set, or mean of its weights, under the optimal policy, (N, K).
     solutions : tuple of Solution
         The certified solution at each value.
     limit : float or None
@@ -118,7 +120,8 @@ def frontier(
     quota
         Name of the quota that moves, or ``"*"`` for a factor on everything that is owed.
     values
-        Where to look. By default everywhere: all bends, from 0 to the last feasible value.
+        Where to look. By default everywhere: all bends, from 0 (or the smallest weight) to the last feasible
+        value.
     method, tol
         As for `solve`; they apply to given values. All bends take the linear program.
 
@@ -138,8 +141,9 @@ def frontier(
             )
         return _exact(family)
     asked = np.unique(np.asarray(list(values), dtype=float))
-    if asked.size == 0 or not np.isfinite(asked).all() or asked[0] < 0:
-        raise ProblemError("values must be numbers that are not negative, at least one")
+    if asked.size == 0 or not np.isfinite(asked).all() or asked[0] < family.first:
+        least = "that are not negative" if family.first == 0 else f"from {family.first:.12g} on"
+        raise ProblemError(f"values must be numbers {least}, at least one")
     solutions: list[Solution | None] = []
     last: Solution | None = None
     for value in asked.tolist():
@@ -153,13 +157,8 @@ def frontier_grid(
     problem: Problem, first: str, second: str, first_values: Iterable[float], second_values: Iterable[float]
 ) -> Floats:
     """Best gain for every combination of two quotas' ``at_least``, NaN where no policy is fair."""
-    k, j = problem.quota_index(first), problem.quota_index(second)
-    rows = []
-    for a in first_values:
-        at_least = problem.at_least.copy()
-        at_least[k] = a
-        rows.append(frontier(problem.with_bounds(at_least), problem.names[j], second_values).gains)
-    return np.array(rows)
+    family = _Family(problem, first)
+    return np.array([frontier(family.at(a), second, second_values).gains for a in first_values])
 
 
 class _Family:
@@ -168,15 +167,31 @@ class _Family:
     def __init__(self, problem: Problem, quota: str) -> None:
         self.problem, self.quota = problem, quota
         self._k = None if quota == ALL else problem.quota_index(quota)
-        if self._k is None and not problem.at_least.any():
+        if self._k is not None:
+            self._units = problem.units.of(self._k)
+            self.first = float(self._units.offset)
+            return
+        self._units, self.first = Units(), 0.0
+        if not problem.at_least.any():
             raise ProblemError("nothing is owed, so there is no factor to move")
+        fixed = problem.weighted & (problem.at_least > 0)
+        if fixed.any():
+            raise ProblemError(
+                f"quota {problem.names[int(np.argmax(fixed))]} has weights: a factor is for shares only\n"
+                "  move one quota by its name"
+            )
+
+    @property
+    def edge(self) -> float:
+        """How far inside the last feasible value the curve is looked at."""
+        return float(self._units.spans(np.array(_EDGE)))
 
     def at(self, value: float) -> Problem:
         at_least = self.problem.at_least.copy()
         if self._k is None:
             at_least = np.minimum(at_least * value, 1.0)
         else:
-            at_least[self._k] = value
+            at_least[self._k] = self._units.shares(np.array(value))
         return self.problem.with_bounds(at_least)
 
     def solve(self, value: float, solver: Callable[[Problem], Solution]) -> Solution | None:
@@ -184,7 +199,7 @@ class _Family:
         try:
             return solver(self.at(value))
         except ProblemError:
-            self.at(0.0)  # a problem of its own, not of this value, is raised here
+            self.at(self.first)  # a problem of its own, not of this value, is raised here
             return None
 
     def slope(self, solution: Solution | None) -> float:
@@ -192,7 +207,9 @@ class _Family:
         if solution is None or not solution.has_policy:
             return float("nan")
         paid = np.maximum(solution.prices, 0.0)
-        return -float(paid @ self.problem.at_least if self._k is None else paid[self._k])
+        if self._k is None:
+            return -float(paid @ self.problem.at_least)
+        return -float(self._units.prices(paid[self._k]))
 
     def last(self) -> tuple[float, float]:
         """Largest value that can be met, and a proven limit of such values."""
@@ -203,12 +220,13 @@ class _Family:
             return factor, factor
         mdp = self.problem.mdp
         counts = self.problem.members[[self._k]].toarray()[0]
-        others = self.at(0.0)
+        others = self.at(self.first)
         most = solve_lp(others.with_mdp(MDP(mdp.P, counts, mdp.s_of)))
         if not most.has_policy:
             raise ProblemError("the other quotas cannot be met by themselves; see solve() for the reason")
-        cap = float(self.problem.at_most[self._k])
-        return min(most.gain, cap), min(most.upper, cap)
+        ends = np.minimum([most.gain, most.upper], self.problem.at_most[self._k])
+        last, limit = self._units.values(ends).tolist()
+        return last, limit
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,7 +243,7 @@ class _Tangent:
 
 
 def _exact(family: _Family) -> Frontier:
-    """All bends between 0 and the last feasible value."""
+    """All bends between the first value and the last feasible one."""
     tol = _SAME * reward_scale(family.problem)
 
     def touch(value: float) -> _Tangent:
@@ -235,11 +253,11 @@ def _exact(family: _Family) -> Frontier:
         return _Tangent(value, solution.gain, family.slope(solution), solution)
 
     last, limit = family.last()
-    left = touch(0.0)
+    left = touch(family.first)
     try:
         right = touch(last)
     except ProblemError:  # rounding has put the last feasible value just outside
-        right = touch(max(last - _EDGE, 0.0))
+        right = touch(max(last - family.edge, family.first))
     bends: list[_Tangent] = []
     todo = [(left, right)]
     while todo:
@@ -269,7 +287,9 @@ def _collect(
         values=values,
         gains=np.array([np.nan if s is None or s.status is Status.UNDECIDED else s.gain for s in solutions]),
         slopes=slopes,
-        shares=np.array([nothing if s is None else s.shares for s in solutions]).reshape(values.size, K),
+        shares=np.array(
+            [nothing if s is None else family.problem.units.values(s.shares) for s in solutions]
+        ).reshape(values.size, K),
         solutions=tuple(fair),
         exact=exact,
         quota_names=family.problem.names,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from fairmdp.errors import ProblemError
@@ -45,9 +46,7 @@ def parse_quota(problem: Problem, text: str) -> Quota:
         raise ProblemError(f"quota {error}") from None
     bounds: dict[str, Any] = {side: share}
     if name in problem.names:
-        old = problem.quotas[problem.quota_index(name)]
-        bounds = {"at_least": old.at_least, "at_most": old.at_most, **bounds}
-        return Quota(name, old.states, old.pairs, **bounds)
+        return replace(problem.quotas[problem.quota_index(name)], **bounds)
     mdp = problem.mdp
     state, slash, action = name.rpartition("/")
     if slash and not (mdp.states and name in mdp.states):

@@ -154,6 +154,8 @@ def _misfits(problem: Problem, solution: Solution) -> Iterator[str]:
         array = getattr(solution, name)
         if array.shape != (size,) or not np.isfinite(array).all():
             yield f"{name} is not a vector of {size} finite numbers"
+    if solution.units != problem.units:
+        yield "units are not those of the problem's weights"
     if not (math.isfinite(solution.tol) and solution.tol > 0):
         yield f"tol is {solution.tol}, expected a positive number"
 

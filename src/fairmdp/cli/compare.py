@@ -26,7 +26,7 @@ def compare(
     Shows what each earns, how it treats the groups that the quotas name, and which quotas it breaks.
     """
     problem = read_problem(source, params, rho, quotas)
-    if problem.n_quotas == 0:
+    if problem.weighted.all():
         raise click.UsageError("there are no groups to compare: name some with --quota 'state>=0'")
     seen = _readouts(problem)
     click.echo(json.dumps({k: _as_dict(r) for k, r in seen.items()}) if as_json else _text(source, seen))
@@ -43,8 +43,9 @@ def _readouts(problem: Problem) -> dict[str, Readout]:
     found = {
         "fair": solve(problem),
         "no quotas": solve(problem.without_quotas()),
-        "max-min": solve_max_min(problem),
     }
+    if found["fair"].has_policy or not problem.weighted.any():  # else weights may stand in its way
+        found["max-min"] = solve_max_min(problem)
     policies = {name: s.policy for name, s in found.items() if s.status in proved}
     policies["uniform"] = uniform_policy(problem.mdp)
     return {name: readout(problem, policy) for name, policy in policies.items()}
@@ -74,6 +75,9 @@ def _as_dict(seen: Readout) -> dict[str, object]:
     return {
         "gain": seen.gain,
         "by_group": seen.by_group,
+        "weighted": {
+            n: s for n, s in zip(seen.names, seen.shares.tolist(), strict=True) if n in seen.weighted
+        },
         "overall": seen.overall,
         "difference": seen.difference(),
         "ratio": seen.ratio(),

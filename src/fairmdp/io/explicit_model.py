@@ -133,7 +133,7 @@ def labels_of(problem: Problem) -> dict[str, Ints]:
         raise FormatError("the initial states have different weights, the files only say which they are")
     for quota in problem.quotas:
         if quota.states is None:
-            raise FormatError(f"quota {quota.name} is over state-action pairs, labels are over states")
+            raise FormatError(f"quota {quota.name} is not over a set of states, and labels are")
         if quota.name == INIT or '"' in quota.name:
             raise FormatError(f"quota {quota.name} cannot be a label: call it otherwise")
         labels[quota.name] = np.asarray(quota.states)

@@ -169,4 +169,5 @@ def _disjoint_state_quotas(problem: Problem) -> bool:
     """Whether quotas ask for at_least only, over sets of states that do not overlap."""
     owed = problem.at_least > 0
     once = (problem.members.T @ owed.astype(float)).max(initial=0.0) <= 1
-    return bool((problem.at_most == 1).all() and problem.over_states[owed].all() and once)
+    sets = not problem.weighted.any()
+    return bool(sets and (problem.at_most == 1).all() and problem.over_states[owed].all() and once)

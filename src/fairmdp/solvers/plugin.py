@@ -423,10 +423,7 @@ def _neyman(owed: Problem, counts: Counts, fit: _Fit, eps: float | None) -> Floa
 
 def _estimated(owed: Problem, counts: Counts) -> Problem:
     """The quotas over the model of the counts."""
-    model: MDP = counts.model(owed.mdp)
-    return Problem.from_members(
-        model, owed.names, owed.members, owed.at_least, owed.at_most, owed.over_states
-    )
+    return owed.with_mdp(counts.model(owed.mdp))
 
 
 def _value_se(mdp: MDP, counts: Counts, answer: Answer) -> float:
