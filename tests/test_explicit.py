@@ -225,7 +225,7 @@ def test_a_failed_save_changes_nothing(tmp_path, monkeypatch, ending):
     [
         (
             Problem(MDP([[1.0]], [0.0], [0]), [Quota("q", pairs=[0], at_least=0.1)]),
-            "q is over state-action pairs",
+            "q is not over a set of states",
         ),
         (
             Problem(MDP([[1.0]], [0.0], [0]), [Quota("init", states=[0], at_least=0.1)]),
