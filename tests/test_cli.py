@@ -148,7 +148,7 @@ def test_mirror_takes_a_budget_of_time_and_gives_json(run):
         (["solve", "three-state", "--rho", "0.1,0.2"], 2, "--rho has 2 shares, the model has 3 states"),
         (["solve", "three-state", "--rho", "0.5,0.5,0.5"], 1, "the quotas owe 1.5 of the time"),
         (["solve", "three-state", "--rho", "nan,0,0"], 1, "at_least nan"),
-        (["solve", "three-state", "--quota", "s9>=0.1"], 1, "there is no state called 's9'; there are s0, s1, s2"),
+        (["solve", "three-state", "--quota", "s9>=0.1"], 1, "there is no quota or state called 's9'; there are s0, s1, s2"),
         (["solve", "three-state", "--quota", "s0/zz>=0.1"], 1, "state s0 has no action called 'zz'; there are a0, a1"),
         (["solve", "three-state", "--quota", "s0=0.1"], 2, "expected NAME>=SHARE or NAME<=SHARE"),
         (["solve", "three-state", "--quota", "s0>=big"], 2, "'big' is not a number"),

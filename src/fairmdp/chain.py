@@ -270,13 +270,14 @@ def _gth(A: Floats) -> Floats:
     """Law of an irreducible chain by elimination without subtractions (Grassmann, Taksar, Heyman 1985)."""
     n = A.shape[0]
     for k in range(n - 1, 0, -1):
-        A[:k, k] /= A[k, :k].sum()
+        leaving = max(float(A[k, :k].sum()), 1e-290)
+        A[:k, k] /= leaving
         A[:k, :k] += np.outer(A[:k, k], A[k, :k])
     nu = np.zeros(n)
     nu[0] = 1.0
     for k in range(1, n):
         nu[k] = nu[:k] @ A[:k, k]
-        if nu[k] > 1e100:  # rare states may be 1e-300 as heavy as common ones
+        if nu[k] > 1e10:  # rare states may be 1e-300 as heavy as common ones
             nu[: k + 1] /= nu[k]
     return nu / nu.sum()
 

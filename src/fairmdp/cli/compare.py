@@ -36,7 +36,7 @@ def compare(
     from fairmdp.plots import plot_shares
 
     problem = read_problem(source, params, rho, quotas)
-    if problem.n_quotas == 0:
+    if problem.weighted.all():
         raise click.UsageError("there are no groups to compare: name some with --quota 'state>=0'")
     seen, left_out = _readouts(problem)
     if as_json:
@@ -59,8 +59,9 @@ def _readouts(problem: Problem) -> tuple[dict[str, Readout], list[str]]:
     found = {
         "fair": solve(problem),
         "no quotas": solve(problem.without_quotas()),
-        "max-min": solve_max_min(problem),
     }
+    if found["fair"].has_policy or not problem.weighted.any():  # else weights may stand in its way
+        found["max-min"] = solve_max_min(problem)
     policies = {name: s.policy for name, s in found.items() if s.status in proved}
     policies["uniform"] = uniform_policy(problem.mdp)
     seen, left_out = {}, []
@@ -104,6 +105,9 @@ def _as_dict(seen: Readout) -> dict[str, object]:
         "gain_error": seen.gain_error,
         "share_error": seen.share_error,
         "by_group": seen.by_group,
+        "weighted": {
+            n: s for n, s in zip(seen.names, seen.shares.tolist(), strict=True) if n in seen.weighted
+        },
         "overall": seen.overall,
         "difference": seen.difference(),
         "ratio": seen.ratio(),

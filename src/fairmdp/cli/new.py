@@ -71,7 +71,7 @@ def _command(name: str, function: Callable[..., Problem]) -> click.Command:
         for key, default in defaults.items()
     ]
     kind = click.Path(dir_okay=False)
-    file = f"File to write: .toml or .npz.  [default: {name}.toml]"
+    file = f"File to write: .toml, .npz, .tra or .drn.  [default: {name}.toml]"
     options.append(click.Option(["--out", "-o"], type=kind, help=file))
     summary, story = (inspect.getdoc(function) or "").split("\n\n")[:2]
     about = f"{summary.replace('Return ', 'Write ', 1)}\n\n{_plain(story)}"

@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     show_default=True,
     help="What --figure draws.",
 )
+@click.option(
+    "--strategy", "--exportstrat", type=click.Path(dir_okay=False),
+    help="Write the policy as PRISM's strategy file, or as Storm's scheduler if the name ends in .json.",
+)  # fmt: skip
 def solve(
     source: str,
     params: tuple[str, ...],
@@ -55,10 +59,12 @@ def solve(
     out: str | None,
     figure: str | None,
     plot: str,
+    strategy: str | None,
 ) -> None:
     r"""Find the policy of largest gain that meets every quota of SOURCE.
 
-    SOURCE is a .toml or .npz file, or the name of a ready-made problem (see `fairmdp scenarios`).
+    SOURCE is a .toml, .npz, .tra (PRISM) or .drn (Storm) file, or the name of a ready-made problem (see
+    `fairmdp scenarios`).
 
     \b
     fairmdp solve three-state --rho 0.1,0.1,0.25
@@ -68,11 +74,13 @@ def solve(
     from fairmdp import report
     from fairmdp.cli.mirror import run_mirror
     from fairmdp.io.json_solution import solution_to_dict
+    from fairmdp.io.strategy import save_strategy
     from fairmdp.solution import Status
     from fairmdp.solvers.auto import solve as solve_problem
 
-    if out is not None and not Path(out).absolute().parent.is_dir():
-        raise click.UsageError(f"--out {out}: there is no such folder")
+    for option, file in (("--out", out), ("--strategy", strategy)):
+        if file is not None and not Path(file).absolute().parent.is_dir():
+            raise click.UsageError(f"{option} {file}: there is no such folder")
     problem = read_problem(source, params, rho, quotas)
     if method == "mirror":
         solution = run_mirror(
@@ -97,6 +105,8 @@ def solve(
             click.echo(f"  saved   {out}   (recheck: fairmdp verify {again} {shlex.quote(out)})")
     if solution.has_policy:
         save_figure(figure, lambda: _draw(plot, problem, solution))
+    if strategy is not None and solution.has_policy:
+        save_strategy(problem, solution, strategy)
     codes = {Status.OPTIMAL: 0, Status.INFEASIBLE: 3, Status.FEASIBLE: 4, Status.UNDECIDED: 4}
     sys.exit(codes[solution.status])
 

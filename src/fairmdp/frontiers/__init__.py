@@ -40,7 +40,8 @@ def frontier(
     quota
         Name of the quota that moves, or ``"*"`` for a factor on everything that is owed.
     values
-        Where to look. By default everywhere: all bends, from 0 to the last feasible value.
+        Where to look. By default everywhere: all bends, from 0 (or the smallest weight) to the last feasible
+        value.
     method, tol
         As for `solve`; they apply to given values. All bends take the linear program.
     engine
@@ -63,7 +64,7 @@ def frontier(
     family = Family(problem, quota)
     if values is not None:
         return frontier_at(
-            family, checked_values(values), method=method, tol=tol, engine=engine, together=together
+            family, checked_values(family, values), method=method, tol=tol, engine=engine, together=together
         )
     if problem.mdp.n_pairs > _MAX_EXACT_PAIRS:
         raise ProblemError(

@@ -19,7 +19,7 @@ from fairmdp.solution import Solution, Status
 from fairmdp.solvers.lp import solve_lp
 
 _SAME = 1e-9  # gains closer than this, relative to the span of the rewards, are the same
-_EDGE = 1e-10  # how far inside the last feasible value the curve is looked at
+_EDGE = 1e-10  # share by which the curve stays inside the last feasible value
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class _Tangent:
 
 
 def exact_frontier(family: Family) -> Frontier:
-    """All bends between 0 and the last feasible value."""
+    """All bends between the first value and the last feasible one."""
     tol = _SAME * reward_scale(family.problem)
 
     def touch(value: float) -> _Tangent:
@@ -46,11 +46,11 @@ def exact_frontier(family: Family) -> Frontier:
         return _Tangent(value, solution.gain, -family.price(solution), solution)
 
     last, limit = family.last()
-    left = touch(0.0)
+    left = touch(family.first)
     try:
         right = touch(last)
     except ProblemError:  # rounding has put the last feasible value just outside
-        right = touch(max(last - _EDGE, 0.0))
+        right = touch(max(last - float(family.units.spans(np.array(_EDGE))), family.first))
     bends: list[_Tangent] = []
     todo = [(left, right)]
     while todo:

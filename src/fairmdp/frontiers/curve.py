@@ -50,7 +50,8 @@ class Frontier:
     quota : str
         The quota that moves, or ``*`` for a common factor on all of them.
     values : ndarray
-        What is owed at each point, ascending, (N,). For an exact frontier these are its ends and bends.
+        What is owed at each point, in the units that the quota was stated in, ascending, (N,). For an exact
+        frontier these are its ends and bends.
     gains : ndarray
         Best gain at each value, (N,); NaN where no policy is fair.
     uppers : ndarray
@@ -58,7 +59,7 @@ class Frontier:
     duals : ndarray
         Price of a unit owed with which each ceiling is proved, (N,). `shadow_prices` says where it holds.
     shares : ndarray
-        Share of every quota's set under the optimal policy, (N, K).
+        Share of every quota's set, or mean of its weights, under the optimal policy, (N, K).
     solutions : tuple of Solution
         The certified solutions at the first values, up to the first that cannot be met.
     limit : float or None
@@ -107,7 +108,7 @@ class Frontier:
             gains=known(lambda s: s.gain),
             uppers=known(lambda s: s.upper),
             duals=known(family.price),
-            shares=np.vstack([*(s.shares for s in solutions), nothing]),
+            shares=np.vstack([*(problem.units.values(s.shares) for s in solutions), nothing]),
             solutions=tuple(solutions),
             exact=exact,
             quota_names=problem.names,

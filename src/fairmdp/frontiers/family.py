@@ -14,6 +14,7 @@ from fairmdp.solution import Solution
 from fairmdp.solvers.auto import solve
 from fairmdp.solvers.infeasible import common_factor
 from fairmdp.validation import Floats
+from fairmdp.weights import Units
 
 ALL = "*"
 """Instead of a quota's name: a common factor on everything that is owed."""
@@ -25,8 +26,22 @@ class Family:
     def __init__(self, problem: Problem, quota: str) -> None:
         self.problem, self.quota = problem, quota
         self._k = None if quota == ALL else problem.quota_index(quota)
-        if self._k is None and not problem.at_least.any():
+        self.units = Units() if self._k is None else problem.units.of(self._k)
+        if self._k is not None:
+            return
+        if not problem.at_least.any():
             raise ProblemError("nothing is owed, so there is no factor to move")
+        fixed = problem.weighted & (problem.at_least > 0)
+        if fixed.any():
+            raise ProblemError(
+                f"quota {problem.names[int(np.argmax(fixed))]} has weights: a factor is for shares only\n"
+                "  move one quota by its name"
+            )
+
+    @property
+    def first(self) -> float:
+        """Value from which on something is asked for: 0, or the smallest weight."""
+        return float(self.units.offset)
 
     def at(self, value: float) -> Problem:
         """The problem at a value."""
@@ -34,7 +49,7 @@ class Family:
         if self._k is None:
             at_least = np.minimum(at_least * value, 1.0)
         else:
-            at_least[self._k] = value
+            at_least[self._k] = self.units.shares(np.array(value))
         return self.problem.with_bounds(at_least)
 
     def solve(self, value: float, solver: Callable[[Problem], Solution]) -> Solution | None:
@@ -42,7 +57,7 @@ class Family:
         try:
             problem = self.at(value)
         except ProblemError:
-            self.at(0.0)  # a problem of its own, not of this value, is raised here
+            self.at(self.first)  # a problem of its own, not of this value, is raised here
             return None
         return solver(problem)
 
@@ -59,12 +74,13 @@ class Family:
             return factor, factor
         mdp = self.problem.mdp
         counts = self.problem.members[[self._k]].toarray()[0]
-        others = self.at(0.0)
+        others = self.at(self.first)
         most = solve(others.with_mdp(MDP(mdp.P, counts, mdp.s_of)))
         if not most.has_policy:
             raise ProblemError("the other quotas cannot be met by themselves; see solve() for the reason")
-        cap = float(self.problem.at_most[self._k])
-        return min(most.gain, cap), min(most.upper, cap)
+        ends = np.minimum([most.gain, most.upper], self.problem.at_most[self._k])
+        last, limit = self.units.values(ends).tolist()
+        return last, limit
 
     def limit(self, value: float, infeasible: Solution) -> float | None:
         """Proven limit of the values that can be met, by the proof that this one cannot."""
@@ -76,7 +92,7 @@ class Family:
 
     @property
     def _unit(self) -> Floats:
-        """What each quota owes more when the value rises by one, (K,)."""
+        """What share each quota owes more when the value rises by one, (K,)."""
         if self._k is None:
             return self.problem.at_least
-        return np.eye(1, self.problem.n_quotas, self._k)[0]
+        return np.eye(1, self.problem.n_quotas, self._k)[0] / self.units.scale

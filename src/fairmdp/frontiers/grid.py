@@ -79,10 +79,9 @@ def frontier_grid(
     """
     if first == second or ALL in (first, second):
         raise ProblemError("a grid takes two different quotas by name")
-    rows, columns = checked_values(first_values), checked_values(second_values)
-    k = problem.quota_index(first)
-    Family(problem, second)  # names that do not exist are found before any work
-    solve_row = partial(_row, problem, k, second, columns, method, tol)
+    down, across = Family(problem, first), Family(problem, second)
+    rows, columns = checked_values(down, first_values), checked_values(across, second_values)
+    solve_row = partial(_row, down, second, columns, method, tol)
     gains, uppers, slacks, shares = zip(*engine(solve_row, rows.tolist()), strict=True)
     return FrontierGrid(
         quotas=(first, second),
@@ -96,16 +95,14 @@ def frontier_grid(
 
 
 def _row(
-    problem: Problem, k: int, second: str, values: Floats, method: str, tol: float, owed: float
+    down: Family, second: str, values: Floats, method: str, tol: float, owed: float
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Gains, ceilings, worst slacks and shares of one row; nothing fair where the row itself is refused."""
-    at_least = problem.at_least.copy()
-    at_least[k] = owed
     try:
-        family = Family(problem.with_bounds(at_least), second)
+        family = Family(down.at(owed), second)
     except ProblemError:
         nothing = np.full(values.size, np.nan)
-        return nothing, nothing, nothing, np.full((values.size, problem.n_quotas), np.nan)
+        return nothing, nothing, nothing, np.full((values.size, down.problem.n_quotas), np.nan)
     row = frontier_at(family, values, method=method, tol=tol, engine=map, together=values.size)
     slacks = np.full(values.size, np.nan)
     slacks[: len(row.solutions)] = [s.worst_slack for s in row.solutions]

@@ -30,11 +30,12 @@ class Engine(Protocol):
     def __call__(self, function: Callable[[T], R], tasks: Iterable[T], /) -> Iterator[R]: ...
 
 
-def checked_values(values: Iterable[float]) -> Floats:
+def checked_values(family: Family, values: Iterable[float]) -> Floats:
     """Values in ascending order, each once."""
     asked = np.unique(np.asarray(list(values), dtype=float))
-    if asked.size == 0 or not np.isfinite(asked).all() or asked[0] < 0:
-        raise ProblemError("values must be numbers that are not negative, at least one")
+    if asked.size == 0 or not np.isfinite(asked).all() or asked[0] < family.first:
+        least = "that are not negative" if family.first == 0 else f"from {family.first:.12g} on"
+        raise ProblemError(f"values must be numbers {least}, at least one")
     return asked
 
 

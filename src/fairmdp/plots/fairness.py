@@ -25,13 +25,15 @@ _COLORS = (BLUE, ORANGE, GREEN, PURPLE, RED)
 def plot_shares(problem: Problem, shares: Mapping[str, Floats], ax: Axes | None = None) -> Axes:
     """Share of every group under one or several policies, by name, with what the quotas ask for.
 
-    Of more than twenty groups those with the least slack are shown.
+    Of more than twenty groups those with the least slack are shown; quotas with weights are no groups.
     """
-    if not shares or not problem.n_quotas:
+    if not shares or problem.weighted.all():
         raise ProblemError("there are no shares to draw: name groups as quotas, and at least one policy")
     owed, most = problem.at_least, problem.at_most
     slack = np.min([np.minimum(s - owed, most - s) for s in shares.values()], axis=0)
-    groups = np.sort(np.argsort(slack, kind="stable")[:_MOST_GROUPS])
+    slack[problem.weighted] = np.inf
+    shown = min(_MOST_GROUPS, int((~problem.weighted).sum()))
+    groups = np.sort(np.argsort(slack, kind="stable")[:shown])
     y, height = np.arange(groups.size), 0.8 / len(shares)
     with drawing(ax, (SIZE[0], 0.9 + 0.1 * groups.size * (len(shares) + 1))) as ax:
         for k, (name, values) in enumerate(shares.items()):
@@ -66,7 +68,7 @@ def plot_frontier(curve: Frontier, ax: Axes | None = None) -> Axes:
         ax.fill_between(x, y, y[0], color=ORANGE, alpha=0.25, linewidth=0, label="price of fairness")
         if curve.exact:
             ax.axvline(x[-1], color=RED, linewidth=1.0, label=f"last feasible, {x[-1]:.4g}")
-        what = "factor on all quotas" if curve.quota == "*" else f"share owed to {curve.quota}"
+        what = "factor on all quotas" if curve.quota == "*" else f"owed to {curve.quota}"
         ax.set(xlabel=what, ylabel="best long-run average reward")
         ax.legend(loc="lower left")
     return ax

@@ -45,6 +45,7 @@ _STALLS = 3  # evaluations that made no headway before chains are factored
 _FACTORED = 20_000  # states up to which that is tried
 _RESTART = 1e-7  # of factored chains: policy iteration passes through policies with several classes
 _TIE = 1e-13
+_MOST_CARE = 1e-3  # a policy that comes again although it was looked for so carefully ends the search
 _REMEMBERED = 5e7  # numbers that a search may carry over to other bounds, in columns and as many values
 
 
@@ -144,6 +145,7 @@ class Search:
                 self.upper, self.witness, inner = upper, (self.device.get(h), mu), mu
             if enough(self):
                 break
+            known = self._is_known(self.choice)
             self._add_choice(max(1e-2 * care * gap, EXACT))
             outer, broken = self._mix(tol)
             gap = abs(self.upper - self.value)
@@ -155,6 +157,8 @@ class Search:
             # Half way is the rule; where that brought nothing, the master's own prices and more care. Columns
             # of other bounds keep the master's prices from swinging by themselves.
             idle = gap > 0.999 * before
+            if idle and known and care < _MOST_CARE:
+                break
             mu, care = (outer, care / 4) if idle else (halfway * inner + (1 - halfway) * outer, 0.1)
         return broken
 
@@ -215,6 +219,10 @@ class Search:
         self.stalls += left > 0.5 * span
         if self.stalls >= _STALLS and self.problem.mdp.n_states <= _FACTORED:
             self.factored = Factored(self.problem.mdp, self.problem.members, self.rewards, restart=_RESTART)
+
+    def _is_known(self, choice: I4) -> bool:
+        """Whether a policy is a column already."""
+        return any(np.array_equal(choice, c.choice) for c in reversed(self.columns) if c.choice is not None)
 
     def _add_choice(self, tol: float) -> None:
         """Add the oracle's last policy as a column."""

@@ -132,4 +132,5 @@ def _solution(problem: Problem, **fields: Any) -> Solution:
         at_least=problem.at_least,
         at_most=problem.at_most,
         provenance=provenance,
+        units=problem.units,
     )
