@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,6 +14,7 @@ import click
 
 if TYPE_CHECKING:
     from fairmdp.problem import Problem, Quota
+    from fairmdp.simulator import Simulator
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -53,6 +56,25 @@ def read_problem(source: str, params: tuple[str, ...], rho: str | None, quotas: 
             f"ready-made ones are {', '.join(SCENARIOS)}"
         )
     return apply_quotas(problem, rho, quotas)
+
+
+def read_simulator(
+    source: str, params: tuple[str, ...], rho: str | None, quotas: tuple[str, ...]
+) -> tuple[Simulator, Problem]:
+    """Return a simulator and the quotas on it; a problem's model is only sampled from."""
+    from fairmdp.learning.counts import shell_model
+    from fairmdp.problem import Problem
+    from fairmdp.simulator import CheckedSimulator
+
+    module, colon, name = source.partition(":")
+    if not colon or Path(source).exists():
+        problem = read_problem(source, params, rho, quotas)
+        return problem.mdp.simulator(), problem
+    if params:
+        raise click.UsageError("--param is for ready-made problems, not for a simulator of your own")
+    simulator = _imported(module, name)
+    shell = Problem(shell_model(CheckedSimulator(simulator)))
+    return simulator, apply_quotas(shell, rho, quotas)
 
 
 def apply_quotas(problem: Problem, rho: str | None, quotas: tuple[str, ...]) -> Problem:
@@ -120,6 +142,20 @@ def number(text: str, where: str) -> float:
         return float(text.rstrip("%")) / scale
     except ValueError:
         raise click.UsageError(f"{where}: {text!r} is not a number") from None
+
+
+def _imported(module: str, name: str) -> Any:
+    """Return the simulator that a module of the working folder (or an installed one) defines."""
+    sys.path.insert(0, "")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except ImportError as error:
+        raise click.UsageError(f"cannot import {module}: {error}") from None
+    except AttributeError:
+        raise click.UsageError(f"module {module} has no {name}") from None
+    if not hasattr(found, "sample") and callable(found):
+        found = found()
+    return found
 
 
 def _parse_like(default: Any, text: str, where: str) -> Any:
