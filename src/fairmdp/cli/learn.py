@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from fairmdp.problem import Problem
 
 _STOPPED = 4
+_FIRST_BOUNDS = 2.0  # seconds before bounds are shown along with the progress
+_RARELY = 20.0  # times what they cost, between one look at them and the next
 
 
 @click.command()
@@ -92,14 +94,23 @@ def learn(
     sys.exit(0 if found.finished and found.guaranteed else 3 if not found.feasible else _STOPPED)
 
 
-def _progress() -> Callable[..., None]:
-    begun = time.perf_counter()
+def _progress(clock: Callable[[], float] = time.perf_counter) -> Callable[..., None]:
+    """Show samples and time left after every chunk, and bounds as often as they cost next to nothing."""
+    begun = clock()
+    due, bounds = begun + _FIRST_BOUNDS, ""
 
     def show(done: int, planned: int, estimate: Callable[[], Estimate]) -> None:
-        rate = done / (time.perf_counter() - begun)
-        left = (planned - done) / rate
+        nonlocal due, bounds
+        now = clock()
+        if now >= due:
+            found = estimate()
+            due = now + max(_FIRST_BOUNDS, _RARELY * (clock() - now))
+            bounds = f"; gain {found.gain:.4f} +- {found.gain_se:.4f}, worst slack {found.worst_slack:+.4f}"
+        left = (planned - done) * (now - begun) / done
         end = "\n" if done >= planned else ""
-        click.echo(f"\r  {done:,} of {planned:,} samples, {left:.0f} s left   {end}", nl=False, err=True)
+        click.echo(
+            f"\r  {done:,} of {planned:,} samples, {left:.0f} s left{bounds}   {end}", nl=False, err=True
+        )
 
     return show
 
