@@ -53,6 +53,18 @@ class Once(Plain):
         misbehave(self.how)
 
 
+class OnceAtChunk(Once):
+    """Misbehaves the first time that it is asked for one chunk of a seed."""
+
+    def __init__(self, how, marker, seed):
+        super().__init__(how, marker)
+        self.word = seed.generate_state(1)[0]
+
+    def misbehave(self, rng):
+        if rng.bit_generator.seed_seq.generate_state(1)[0] == self.word:
+            super().misbehave(rng)
+
+
 class AtChunk(Plain):
     """Misbehaves whenever it is asked for one chunk of a seed, known by its first random number."""
 

@@ -16,7 +16,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from engine_simulators import QUOTAS, AtChunk, Flaky, Once, Plain, Unloadable, digest_of, slow_square
+from engine_simulators import (
+    QUOTAS,
+    AtChunk,
+    Flaky,
+    Once,
+    OnceAtChunk,
+    Plain,
+    Unloadable,
+    digest_of,
+    slow_square,
+)
 
 from fairmdp import FairMDPError, ProblemError
 from fairmdp.cli import cli
@@ -168,6 +178,14 @@ def test_a_worker_that_is_lost_is_replaced(how, kind, tmp_path):
     simulator = Once(how, str(tmp_path / "marker"))
     with made(kind, 2, timeout=2.0, attempts=2) as engine:
         assert_same(chunks_of(simulator, engine), chunks_of(Plain(), serial))
+    assert (tmp_path / "marker").exists()
+
+
+def test_chunks_that_a_lost_worker_had_ahead_are_not_lost(tmp_path):
+    *_, seed = itertools.islice(seed_stream(7, LEARNING), 10)
+    simulator = OnceAtChunk("kill", str(tmp_path / "marker"), seed)
+    with ProcessPool(1, attempts=2) as engine:
+        assert_same(chunks_of(simulator, engine, chunks=16), chunks_of(Plain(), serial, chunks=16))
     assert (tmp_path / "marker").exists()
 
 
