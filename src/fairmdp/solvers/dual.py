@@ -31,7 +31,7 @@ from fairmdp.problem import Problem
 from fairmdp.solution import Solution, Status
 from fairmdp.solvers.colgen import solve_colgen
 from fairmdp.solvers.conclude import check_tol, conclude
-from fairmdp.solvers.conflict import prove_infeasible
+from fairmdp.solvers.conflict import prove_infeasible, quick_proof
 from fairmdp.solvers.policy import uniform_policy
 from fairmdp.solvers.prices import paid, price_box, start_from, tightened
 from fairmdp.validation import Floats
@@ -153,6 +153,7 @@ class _Search:
         self.point: _Point | None = None
         self.device = Sweeps(problem.mdp, problem.members, self.rewards)
         self.unsettled = 0
+        self.doubted = False
         self.counters = {"steps": 0.0, "levels": 1.0, "sweeps": 0.0}
 
     def run(self, start: Solution | None) -> bool:
@@ -231,6 +232,8 @@ class _Search:
             change = math.sqrt(max(float(d @ C @ d), 0.0)) / point.tau
             reach = float(np.abs(d).max(initial=0.0))
             if change > _BOLD:
+                if not self.doubted and self._impossible(point):
+                    return point, radius, False
                 radius = 0.7 * min(radius, reach)
                 continue
             mu = point.mu + d
@@ -248,6 +251,15 @@ class _Search:
                 return new, max(radius, 3 * reach) if kept > 0.5 * promised else radius, False
             radius = 0.25 * min(radius, reach)
             _require(radius > _LEAST)
+
+    def _impossible(self, point: _Point) -> bool:
+        """Whether quotas that ask for large steps are beyond reach, as far as a quick look tells."""
+        self.doubted = True
+        short = (point.shares < self.low).astype(float) - (point.shares > self.high)
+        proof = quick_proof(self.problem, short)
+        if proof is not None:
+            self.witness, self.upper = proof, -1.0
+        return proof is not None
 
     def _next_tau(self, point: _Point, taken: int) -> float:
         """Temperature to go on with: lower while entropy costs too much and the quotas nearly hold."""
