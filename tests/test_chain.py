@@ -17,13 +17,15 @@ def random_chain(n, seed, density=1.0):
     return P / P.sum(axis=1, keepdims=True)
 
 
-@pytest.fixture(params=["dense", "sweeps", "factors"])
+@pytest.fixture(params=["dense", "sweeps", "factors", "gmres"])
 def branch(request, monkeypatch):
     """Send small chains through each way of solving."""
     if request.param != "dense":
         monkeypatch.setattr(chain_module, "_DENSE", 1)
-    if request.param == "factors":
+    if request.param in ("factors", "gmres"):
         monkeypatch.setattr(chain_module, "_SWEEPS", 0)
+    if request.param == "gmres":
+        monkeypatch.setattr(chain_module, "_FACTORED", 1)
     return request.param
 
 
