@@ -11,6 +11,7 @@ from fairmdp.chain import policy_matrix
 from fairmdp.errors import ProblemError, SolverError
 from fairmdp.problem import Problem
 from fairmdp.solution import Solution, Status
+from fairmdp.solvers.deadline import INTERRUPTED, OUT_OF_TIME, Deadline
 from fairmdp.solvers.lp import solve_lp
 from fairmdp.solvers.policy import uniform_policy
 
@@ -32,6 +33,7 @@ def solve(
     method: str = "auto",
     tol: float = 1e-6,
     start: Solution | None = None,
+    seconds: float | None = None,
     progress: Progress | None = None,
 ) -> Solution:
     """Find the policy of largest gain among those that meet every quota.
@@ -48,6 +50,8 @@ def solve(
     start
         An earlier solution of the same states and actions, with other quotas or rewards, to start from;
         methods that cannot use it do without.
+    seconds
+        Time after which the search ends with the best that was found; checking it comes on top.
     progress
         Called now and then with ``upper``, ``lower``, ``gap``, ``worst_slack`` and ``seconds``.
 
@@ -65,19 +69,20 @@ def solve(
     """
     if not isinstance(problem, Problem):
         raise ProblemError(f"solve takes a Problem, got a {type(problem).__name__}")
+    deadline = Deadline(seconds)
     if method != "auto":
-        return _run(method, problem, tol, start, progress)
+        return _run(method, problem, tol, start, deadline, progress)
     chosen, reason = choose(problem)
     try:
-        first = _run(chosen, problem, tol, start, progress)
+        first = _run(chosen, problem, tol, start, deadline, progress)
     except SolverError:
         if chosen != "lp":
             raise
-        return _run("colgen", problem, tol, start, progress)
+        return _run("colgen", problem, tol, start, deadline, progress)
     first = replace(first, method=f"{first.method}; {reason}") if reason else first
-    if first.status in (Status.OPTIMAL, Status.INFEASIBLE) or _interrupted(first):
+    if first.status in (Status.OPTIMAL, Status.INFEASIBLE) or _stopped(first):
         return first
-    return _take_over(problem, chosen, first, tol, progress)
+    return _take_over(problem, chosen, first, tol, deadline, progress)
 
 
 def choose(problem: Problem) -> tuple[str, str]:
@@ -110,32 +115,43 @@ def mixes_fast(problem: Problem) -> bool:
 
 
 def _run(
-    method: str, problem: Problem, tol: float, start: Solution | None, progress: Progress | None
+    method: str,
+    problem: Problem,
+    tol: float,
+    start: Solution | None,
+    deadline: Deadline,
+    progress: Progress | None,
 ) -> Solution:
     """Call a solver by name; those that need compiled kernels are imported only then."""
+    seconds = deadline.left
     if method == "lp":
-        return solve_lp(problem, tol=tol)
+        return solve_lp(problem, tol=tol, seconds=seconds)
     if method == "dual":
         from fairmdp.solvers.dual import solve_dual
 
-        return solve_dual(problem, tol=tol, start=start, progress=progress)
+        return solve_dual(problem, tol=tol, start=start, seconds=seconds, progress=progress)
     if method == "proximal":
         from fairmdp.solvers.proximal import solve_proximal
 
-        return solve_proximal(problem, tol=tol, start=start, progress=progress)
+        return solve_proximal(problem, tol=tol, start=start, seconds=seconds, progress=progress)
     if method == "colgen":
         from fairmdp.solvers.colgen import solve_colgen
 
-        return solve_colgen(problem, tol=tol, start=start, progress=progress)
+        return solve_colgen(problem, tol=tol, start=start, seconds=seconds, progress=progress)
     if method == "mirror":
-        from fairmdp.solvers.mirror import solve_mirror
+        from fairmdp.solvers.mirror import Options, solve_mirror
 
-        return solve_mirror(problem, tol=tol)
+        return solve_mirror(problem, tol=tol, options=Options(seconds=seconds))
     raise ProblemError(f"there is no method {method!r}; there are auto, {', '.join(METHODS)}")
 
 
 def _take_over(
-    problem: Problem, stalled: str, first: Solution, tol: float, progress: Progress | None
+    problem: Problem,
+    stalled: str,
+    first: Solution,
+    tol: float,
+    deadline: Deadline,
+    progress: Progress | None,
 ) -> Solution:
     """Let the next method go on from what is known, and keep the better answer."""
     few = problem.n_quotas <= _FEW_QUOTAS
@@ -145,7 +161,7 @@ def _take_over(
         following = "lp"
     else:
         return first
-    second = _run(following, problem, tol, first, progress)
+    second = _run(following, problem, tol, first, deadline, progress)
     better = second if _worth(second) > _worth(first) else first
     return replace(better, method=f"{better.method}; {stalled} stalled and {following} was asked too")
 
@@ -155,8 +171,8 @@ def _worth(solution: Solution) -> tuple[bool, bool, float]:
     return settled, solution.status is Status.FEASIBLE, -solution.gap if solution.has_policy else 0.0
 
 
-def _interrupted(solution: Solution) -> bool:
-    return any("interrupted" in note for note in solution.notes)
+def _stopped(solution: Solution) -> bool:
+    return INTERRUPTED in solution.notes or OUT_OF_TIME in solution.notes
 
 
 def _disjoint_state_quotas(problem: Problem) -> bool:

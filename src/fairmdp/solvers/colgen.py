@@ -14,6 +14,7 @@ from fairmdp.solution import Solution, Status
 from fairmdp.solvers.columns import EXACT, PENALTIES, Column, Mixture, Search
 from fairmdp.solvers.conclude import check_tol, conclude
 from fairmdp.solvers.conflict import prove_infeasible
+from fairmdp.solvers.deadline import STOPS, Deadline, stop_note
 from fairmdp.solvers.policy import policy_of, uniform_policy
 from fairmdp.solvers.prices import price_box, start_from, tightened
 from fairmdp.solvers.repair import gave_up, margins, pull_within
@@ -22,7 +23,12 @@ Progress = Callable[[dict[str, float]], None]
 
 
 def solve_colgen(
-    problem: Problem, *, tol: float = 1e-6, start: Solution | None = None, progress: Progress | None = None
+    problem: Problem,
+    *,
+    tol: float = 1e-6,
+    start: Solution | None = None,
+    seconds: float | None = None,
+    progress: Progress | None = None,
 ) -> Solution:
     """Best gain under quotas as a mixture of policies: few quotas on models that mix slowly.
 
@@ -35,6 +41,8 @@ def solve_colgen(
     start
         An earlier solution of the same model with other quotas or rewards: its policy is the first
         column, its prices (by quota name) and bias are where the search begins.
+    seconds
+        Time after which the search ends as if interrupted.
     progress
         Called at every column with ``upper``, ``lower``, ``gap``, ``worst_slack``, ``seconds``.
 
@@ -59,6 +67,7 @@ def solve_colgen(
     low, high = price_box(problem)
     hair = 0.05 * tol  # quotas are tightened by it, so that they hold in spite of small errors
     search = Search(problem, (r - base) / scale, Mixture(*tightened(low, high, hair)), h, nu)
+    search.deadline = Deadline(seconds)
     if start is not None and start.has_policy:
         search.add(Column(None, start.occupancy, problem.members @ start.occupancy, 0.0, 0.0))
     notes: tuple[str, ...] = ()
@@ -73,8 +82,8 @@ def solve_colgen(
                 broken = search.run(mu, 0.8 * tol, _hopeless, report)
             if broken <= EXACT or search.upper < 0:
                 break
-    except KeyboardInterrupt:
-        notes = ("interrupted: this is the best of what was found by then",)
+    except STOPS as stop:
+        notes = (stop_note(stop),)
     method = "colgen: column generation over deterministic policies"
     h, mu = search.witness[0] * scale, search.witness[1] * scale
     if search.upper < 0:

@@ -24,6 +24,7 @@ import numpy as np
 from fairmdp.kernels.bellman import I4, Factored, Sweeps
 from fairmdp.kernels.krylov import Krylov
 from fairmdp.problem import Problem
+from fairmdp.solvers.deadline import Deadline
 from fairmdp.solvers.policy import policy_of, uniform_policy
 from fairmdp.solvers.prices import paid, price_box
 from fairmdp.validation import Floats
@@ -67,7 +68,7 @@ class Search:
     ) -> None:
         S = problem.mdp.n_states
         self.problem, self.rewards, self.master = problem, rewards, master
-        self.began = time.perf_counter()
+        self.began, self.deadline = time.perf_counter(), Deadline(None)
         self.low, self.high = price_box(problem)
         self.device = Sweeps(problem.mdp, problem.members, rewards)
         self.device.damping = 0.1
@@ -133,6 +134,7 @@ class Search:
         """Policy iteration at prices mu until the span of the error is below tol; ceiling, its values."""
         top, best_h = math.inf, self.h
         for _ in range(_IMPROVEMENTS):
+            self.deadline.check()
             self.choice, backup = self.device.greedy(self.h, mu, self.choice, _TIE)
             span = backup.high - backup.low
             if backup.high < top:
@@ -169,6 +171,7 @@ class Search:
         self.device.most = _LAW_SWEEPS
         nu, error = self.nu, math.inf
         for kind in self.ways[self.way :]:
+            self.deadline.check()
             solver = self.device if kind is Sweeps else self._solver(kind)
             nu, error = solver.law(chain, nu, tol)
             if error <= tol:

@@ -19,6 +19,7 @@ from fairmdp.chain import Chain
 from fairmdp.problem import Problem
 from fairmdp.solution import Solution, Status
 from fairmdp.solvers.conclude import conclude
+from fairmdp.solvers.deadline import Deadline, OutOfTimeError, stop_note
 from fairmdp.solvers.flow_lp import FlowLP
 from fairmdp.solvers.policy import policy_of, uniform_policy
 from fairmdp.validation import Floats
@@ -26,12 +27,16 @@ from fairmdp.validation import Floats
 _MARGINS = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 
 
-def repair(problem: Problem, solution: Solution, *, start: float) -> Solution:
+def repair(problem: Problem, solution: Solution, *, start: float, deadline: Deadline) -> Solution:
     """Return a policy whose own chain is fair, at the smallest loss that can be proved, if there is one."""
     best = solution
-    lp = FlowLP(problem, problem.mdp.r)
+    lp = FlowLP(problem, problem.mdp.r, deadline=deadline)
     for room, spread, note in _attempts(problem, solution):
-        x = _connected(lp, problem, room, spread)
+        try:
+            x = _connected(lp, problem, room, spread)
+        except OutOfTimeError as stop:
+            best = replace(best, notes=(*best.notes, stop_note(stop)))
+            break
         if x is None:
             break
         best = conclude(
