@@ -50,6 +50,16 @@ def test_hitting_times_are_expected_steps(seed, branch):
     assert steps[rest] == pytest.approx(1 + P[np.ix_(rest, rest)] @ steps[rest], rel=1e-9)
 
 
+def test_laws_beyond_the_range_of_floats():
+    """The last state is 1e600 times as heavy as the first, from which elimination begins to count."""
+    n, up, down = 61, 0.5, 0.5e-10
+    P = np.diag(np.full(n - 1, up), 1) + np.diag(np.full(n - 1, down), -1)
+    P += np.diag(1 - P.sum(axis=1))
+    nu = Chain(csr_array(P)).shares
+    assert nu[-1] == pytest.approx(1 - 1e-10, rel=1e-12)
+    assert nu[-20:] / nu[-1] == pytest.approx(1e-10 ** np.arange(19, -1, -1.0), rel=1e-9)
+
+
 def test_rare_states_keep_their_relative_accuracy():
     """A birth-death chain down to 1e-60: elimination without subtractions gets every digit."""
     n, up, down = 61, 0.05, 0.5
