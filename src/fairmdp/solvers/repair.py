@@ -24,6 +24,9 @@ from fairmdp.solvers.flow_lp import FlowLP
 from fairmdp.solvers.policy import policy_of, uniform_policy
 from fairmdp.validation import Floats
 
+CONNECTED = "so that the policy's chain is connected"
+"""How the note ends that says what a connection cost."""
+
 _MARGINS = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 
 
@@ -82,7 +85,7 @@ def margins(problem: Problem, solution: Solution) -> Iterator[tuple[float, Float
 
 def gave_up(margin: float) -> str:
     """What is noted of a policy that was connected."""
-    return f"about {margin:.0e} of the gain was given up so that the policy's chain is connected"
+    return f"about {margin:.0e} of the gain was given up {CONNECTED}"
 
 
 def pull_within(problem: Problem, room: Floats, spread: Floats) -> float:
