@@ -1,4 +1,4 @@
-"""Random sparse models that mix fast: n actions of b random successors each, and a ring."""
+"""Random sparse models that mix fast: every pair has a few random successors, and a ring joins all."""
 
 import numpy as np
 from scipy.sparse import csr_array

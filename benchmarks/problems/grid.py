@@ -1,4 +1,4 @@
-"""A grid whose walls are only steps: nearly decomposable, so LP optima there are no policies."""
+"""A grid with goals far apart: nearly decomposable, so that LP optima are often no policies."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""One server and three clients in overload: mixes slowly, and sharp prices."""
+"""One server and three clients in overload: mixes slowly, and its prices are sharp."""
 
 import itertools
 

@@ -149,11 +149,9 @@ class Krylov(Sweeps):
 
     def law(self, chain: Chain, nu: F8, tol: float) -> tuple[F8, float]:
         """Long-run law of a chain from a guess, and an estimate of its L1 error."""
+        self._pin = int(np.argmax(nu))
         better, error = self._pinned(chain).law(nu, tol)
-        if not np.isfinite(error):
-            return nu, np.inf
-        self._pin = int(np.argmax(better))
-        return better, error
+        return (better, error) if np.isfinite(error) else (nu, np.inf)
 
     def block(self, chain: Chain, pi: F8, shares: F8, H: F4 | None, tol: float) -> tuple[F4, float]:
         """Bias of every quota's set, (S, K), and the largest span of what is left."""

@@ -130,7 +130,7 @@ def _remembered(mdp: MDP, policy: Floats, sweeps: int) -> float:
     """What sweeps of a policy's chain leave of the span of a random function."""
     P = policy_matrix(mdp, policy)
     f = np.random.default_rng(0).standard_normal(mdp.n_states)
-    span = float(np.ptp(f))
+    span = float(np.ptp(f)) or 1.0
     for _ in range(sweeps):
         f = 0.9 * (P @ f) + 0.1 * f  # damped, so that periodic chains settle too
     return float(np.ptp(f)) / span

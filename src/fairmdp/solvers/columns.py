@@ -172,7 +172,8 @@ class Search:
         nu, error = self.nu, math.inf
         for kind in self.ways[self.way :]:
             self.deadline.check()
-            solver = self.device if kind is Sweeps else self._solver(kind)
+            at_hand = type(self.chains) is kind and kind is not Factored  # factored chains restart too often
+            solver = self.chains if at_hand else self._solver(kind)
             nu, error = solver.law(chain, nu, tol)
             if error <= tol:
                 break
