@@ -13,6 +13,7 @@ import click
 
 from fairmdp import __version__
 from fairmdp.cli.compare import compare
+from fairmdp.cli.explore import explore
 from fairmdp.cli.frontier import frontier
 from fairmdp.cli.learn import learn
 from fairmdp.cli.new import new
@@ -32,7 +33,7 @@ def cli() -> None:
     """Policies that earn the most while giving everyone their due share of time, with proofs."""
 
 
-for command in (solve, verify, frontier, compare, learn, simulate, reproduce, scenarios, new):
+for command in (solve, verify, frontier, compare, learn, simulate, reproduce, scenarios, new, explore):
     cli.add_command(command)
 
 
