@@ -100,6 +100,11 @@ class Frontier:
         points = f"{self.values.size} points, last feasible {self.last_feasible:.6g}"
         return f"Frontier({self.quota}, {kind}, {points})"
 
+    def _repr_html_(self) -> str:
+        from fairmdp.notebook import frontier_html
+
+        return frontier_html(self)
+
 
 def frontier(
     problem: Problem,

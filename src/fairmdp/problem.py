@@ -263,6 +263,11 @@ class Problem:
         quotas = f"{self.n_quotas} quota{'' if self.n_quotas == 1 else 's'}"
         return f"Problem({repr(self.mdp)[4:-1]}, {quotas})"
 
+    def _repr_html_(self) -> str:
+        from fairmdp.notebook import problem_html
+
+        return problem_html(self)
+
     def _quota(self, k: int) -> Quota:
         pairs = self.members.indices[self.members.indptr[k] : self.members.indptr[k + 1]]
         at_most = float(self.at_most[k]) if self.at_most[k] < 1 else None

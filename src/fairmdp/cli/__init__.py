@@ -17,6 +17,7 @@ from fairmdp.cli.explore import explore
 from fairmdp.cli.frontier import frontier
 from fairmdp.cli.learn import learn
 from fairmdp.cli.new import new
+from fairmdp.cli.report import report
 from fairmdp.cli.reproduce import reproduce
 from fairmdp.cli.scenarios import scenarios
 from fairmdp.cli.simulate import simulate
@@ -33,7 +34,19 @@ def cli() -> None:
     """Policies that earn the most while giving everyone their due share of time, with proofs."""
 
 
-for command in (solve, verify, frontier, compare, learn, simulate, reproduce, scenarios, new, explore):
+for command in (
+    solve,
+    verify,
+    frontier,
+    compare,
+    learn,
+    simulate,
+    reproduce,
+    scenarios,
+    new,
+    explore,
+    report,
+):
     cli.add_command(command)
 
 

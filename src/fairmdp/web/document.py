@@ -12,16 +12,17 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from fairmdp.certificate import FAIR_TOL, Verdict
-from fairmdp.fairness import readout
+from fairmdp.fairness import Readout
 from fairmdp.frontiers import Frontier
 from fairmdp.io.json_solution import plain
 from fairmdp.problem import Problem
 from fairmdp.report import infeasible_lines, nearest_quotas
-from fairmdp.solution import Infeasibility, Solution, Status
+from fairmdp.solution import Infeasibility, Solution, Status, slacks
+from fairmdp.validation import Floats
 
 Json = dict[str, Any]
 
-MOST_STATES = 60
+MOST_STATES = 40
 """States of a policy that are drawn; those most visited."""
 
 MOST_ACTIONS = 40
@@ -78,7 +79,7 @@ def solution_view(problem: Problem, solution: Solution, free: Solution) -> Json:
             {**row._asdict(), "free_share": share, "state": _state(row.slack)}
             for row, share in zip(solution.quotas, free_shares.tolist(), strict=True)
         ],
-        "compare": _compare(problem, solution, free) if both and problem.n_quotas else None,
+        "compare": _compare(problem, solution, free, free_shares) if both and problem.n_quotas else None,
         "policy": _policy(problem, solution) if proved else None,
         "graph": _graph(problem, solution) if proved and problem.mdp.n_states <= GRAPH_STATES else None,
         "infeasible": None if why is None else _infeasible(problem, solution, why),
@@ -88,16 +89,15 @@ def solution_view(problem: Problem, solution: Solution, free: Solution) -> Json:
 
 def frontier_view(curve: Frontier) -> Json:
     """The best gain against what is owed, point by point."""
-    slacks = [s.worst_slack if s.has_policy else None for s in curve.solutions]
-    if len(slacks) < curve.values.size:  # values that were refused outright come last
-        slacks += [None] * (curve.values.size - len(slacks))
+    worst = [s.worst_slack if s.has_policy else None for s in curve.solutions]
+    worst += [None] * (curve.values.size - len(worst))  # values that were refused outright come last
     document = {
         "quota": curve.quota,
         "exact": curve.exact,
         "values": curve.values,
         "gains": curve.gains,
         "slopes": curve.slopes,
-        "worst_slacks": slacks,
+        "worst_slacks": worst,
         "last_feasible": curve.last_feasible,
         "limit": curve.limit,
     }
@@ -106,9 +106,9 @@ def frontier_view(curve: Frontier) -> Json:
 
 def verdict_view(problem: Problem, verdict: Verdict) -> Json:
     """What was proved from the data alone."""
-    slack = np.minimum(
-        np.where(problem.at_least > 0, verdict.shares[:, 0] - problem.at_least, np.inf),
-        np.where(problem.at_most < 1, problem.at_most - verdict.shares[:, 1], np.inf),
+    worst = min(
+        float(slacks(verdict.shares[:, end], problem.at_least, problem.at_most).min(initial=np.inf))
+        for end in (0, 1)
     )
     document = {
         "ok": verdict.ok,
@@ -116,7 +116,7 @@ def verdict_view(problem: Problem, verdict: Verdict) -> Json:
         "meaning": verdict.status.meaning,
         "gain": verdict.gain,
         "upper": verdict.upper,
-        "worst_slack": float(slack.min(initial=np.inf)),
+        "worst_slack": worst,
         "fair_tol": FAIR_TOL,
         "messages": verdict.messages,
         "exact": verdict.exact,
@@ -142,11 +142,14 @@ def _state(slack: float) -> str | None:
     return "broken" if slack < 0 else "met"
 
 
-def _compare(problem: Problem, solution: Solution, free: Solution) -> list[Json]:
-    """The two policies side by side, in the numbers of `readout`."""
+def _compare(problem: Problem, solution: Solution, free: Solution, free_shares: Floats) -> list[Json]:
+    """The two policies side by side, in the numbers of a `Readout`."""
+    free_slacks = slacks(free_shares, problem.at_least, problem.at_most)
     rows = []
-    for label, policy in (("with quotas", solution.policy), ("without quotas", free.policy)):
-        seen = readout(problem, policy)
+    for label, seen in (
+        ("with quotas", Readout(problem.names, solution.shares, solution.slacks, solution.gain)),
+        ("without quotas", Readout(problem.names, free_shares, free_slacks, free.gain)),
+    ):
         worst = float(seen.slacks.min(initial=np.inf))
         name, least = seen.group_min()
         rows.append(

@@ -20,9 +20,12 @@ MAX_JSON = 2**20
 MAX_FILE = 2**25
 """Bytes of a file that is sent to the page, at most."""
 
+# plotly adds an empty style element, whose hash this is, and fills it through the DOM.
+_EMPTY = "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
+
 HEADERS = {
     "content-security-policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+        f"default-src 'none'; script-src 'self'; style-src 'self' {_EMPTY}; img-src 'self' data: blob:; "
         "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
     "x-content-type-options": "nosniff",
@@ -47,7 +50,9 @@ class Guard:
 
     def __init__(self, app: ASGIApp, *, token: str, host: str) -> None:
         self._app, self._token = app, token
-        self._names = {"localhost", "127.0.0.1", "[::1]"} if _is_loopback(host) else {host, socket.gethostname()}
+        self._names = (
+            {"localhost", "127.0.0.1", "[::1]"} if _is_loopback(host) else {host, socket.gethostname()}
+        )
         self._any_address = not _is_loopback(host)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -7,7 +7,7 @@ import secrets
 import socket
 import tempfile
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib.resources import files
 from pathlib import Path
 
@@ -65,7 +65,8 @@ def serve(
     )
     with listener:
         ready(f"http://{shown}:{listener.getsockname()[1]}/{token}/")
-        uvicorn.Server(config).run(sockets=[listener])
+        with suppress(KeyboardInterrupt):  # the way to end it
+            uvicorn.Server(config).run(sockets=[listener])
 
 
 def application(

@@ -14,6 +14,7 @@ import shlex
 import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -39,7 +40,7 @@ MOST_QUOTAS = 2000
 MOST_RANGES = 12
 """Quotas up to which the feasible range of every one is worked out, and not only of the one that moves."""
 
-EXACT_PAIRS = 5000
+EXACT_PAIRS = 1000
 """Size up to which all bends of a frontier are found; beyond, it is looked at in a few places."""
 
 EXACT_PROOF = 400
@@ -47,7 +48,7 @@ EXACT_PROOF = 400
 
 _KEPT = 4  # problems that a worker remembers
 _LONG_COMMAND = 40  # quotas on a command line, more belong into a file
-_POINTS = 9  # of a frontier that is not exact
+_POINTS = 16  # of a frontier that is not exact
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,8 @@ class Desk:
 def best_curve(problem: Problem, quota: str) -> Frontier:
     """Return the frontier of a quota: exact where that is quick, else in a few places up to the last one."""
     if problem.mdp.n_pairs <= EXACT_PAIRS:
-        return frontier(problem, quota)
+        with suppress(ProblemError):  # rounding may leave its last point without a certificate
+            return frontier(problem, quota)
     most = _reach(problem, problem.quota_index(quota), capped=False)
     if most is None:
         raise ProblemError("the other quotas cannot be met by themselves")
@@ -283,7 +285,12 @@ def _policy_csv(problem: Problem, solution: Solution) -> bytes:
     return _csv(
         head,
         (
-            (mdp.state_name(int(s)), mdp.action_name(i), float(solution.policy[i]), float(solution.occupancy[i]))
+            (
+                mdp.state_name(int(s)),
+                mdp.action_name(i),
+                float(solution.policy[i]),
+                float(solution.occupancy[i]),
+            )
             for i, s in enumerate(mdp.s_of)
         ),
     )

@@ -11,8 +11,9 @@ import os
 import signal
 import threading
 import time
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -71,7 +72,10 @@ class Bench:
                 settled = message[0] != "progress"
                 if message[0] == "ended":
                     settled = False
-                    yield "error", "the solver's process ended: perhaps out of memory\n  try a smaller problem"
+                    yield (
+                        "error",
+                        "the solver's process ended: perhaps out of memory\n  try a smaller problem",
+                    )
                     return
                 yield message
         finally:
@@ -108,7 +112,8 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(target=_work, args=(theirs,), daemon=True)
-        self._process.start()
+        with _deaf_to_interrupts():
+            self._process.start()
         theirs.close()
         self._loop = asyncio.get_running_loop()
         self._said: asyncio.Queue[Message] = asyncio.Queue()
@@ -160,9 +165,22 @@ class _Worker:
             self._said.put_nowait(message)
 
 
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Let processes that are started here never see a Ctrl-C: it is for the server, which ends them."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # or starting it would lift the mask again
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
 def _work(pipe: Connection) -> None:
     """A worker's life: get ready, then answer until nobody asks any more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends its workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
     desk = Desk()
     desk.answer(Request("solve", Source("three-state")), lambda row: None)  # imports what every solve needs
