@@ -36,7 +36,7 @@ def solution_html(solution: Solution) -> str:
             q.name,
             _number(q.share, 4),
             asked_text(q.at_least, q.at_most),
-            _number(q.slack, 4, "+"),
+            _number(round(q.slack, 9) + 0.0, 4, "+"),
             _number(q.price, 4),
         )
         for q in quotas

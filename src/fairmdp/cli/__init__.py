@@ -35,18 +35,8 @@ def cli() -> None:
 
 
 for command in (
-    solve,
-    verify,
-    frontier,
-    compare,
-    learn,
-    simulate,
-    reproduce,
-    scenarios,
-    new,
-    explore,
-    report,
-):
+    solve, verify, explore, report, frontier, compare, learn, simulate, reproduce, scenarios, new,
+):  # fmt: skip
     cli.add_command(command)
 
 

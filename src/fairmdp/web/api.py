@@ -15,7 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fairmdp import __version__
 from fairmdp.scenarios import SCENARIOS
-from fairmdp.web.tasks import EXPORTS, TASKS, Request, Source
+from fairmdp.web.exports import EXPORTS
+from fairmdp.web.tasks import TASKS, Request, Source
 from fairmdp.web.workers import Bench, Message
 
 MOST_WAITING = 48
@@ -161,7 +162,7 @@ async def _until(stop: asyncio.Event, messages: AsyncIterator[Message]) -> Async
     coming: asyncio.Future[Message] | None = None
     try:
         while True:
-            coming = asyncio.ensure_future(anext(messages))  # type: ignore[arg-type]
+            coming = asyncio.ensure_future(anext(messages))
             await asyncio.wait((coming, stopped), return_when=asyncio.FIRST_COMPLETED)
             if not coming.done():
                 yield "stale", None

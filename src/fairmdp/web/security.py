@@ -6,12 +6,15 @@ here by somebody else (DNS rebinding), the Origin keeps out posts from other sit
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import ipaddress
 import json
 import socket
+from contextlib import suppress
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MAX_JSON = 2**20
@@ -19,6 +22,8 @@ MAX_JSON = 2**20
 
 MAX_FILE = 2**25
 """Bytes of a file that is sent to the page, at most."""
+
+_DRAIN_SECONDS = 2.0
 
 # plotly adds an empty style element, whose hash this is, and fills it through the DOM.
 _EMPTY = "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
@@ -50,10 +55,10 @@ class Guard:
 
     def __init__(self, app: ASGIApp, *, token: str, host: str) -> None:
         self._app, self._token = app, token
-        self._names = (
-            {"localhost", "127.0.0.1", "[::1]"} if _is_loopback(host) else {host, socket.gethostname()}
-        )
         self._any_address = not _is_loopback(host)
+        self._names = {"localhost", "127.0.0.1", "[::1]"}
+        if self._any_address:  # told to be reached from elsewhere: by an address, or by this machine's name
+            self._names |= {host, socket.gethostname()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, without the token in its path, or say why not."""
@@ -68,8 +73,12 @@ class Guard:
             await refuse(reply, *refusal)
             return
         path = scope["path"][len(self._token) + 1 :]
+        if not path:  # the slash at the end is what the page's own addresses are relative to
+            await RedirectResponse(f"/{self._token}/")(scope, receive, reply)
+            return
         limit = MAX_FILE if path == "/api/upload" else MAX_JSON
         if int(headers.get("content-length", "0")) > limit:
+            await _drain(receive)
             await refuse(reply, 413, str(TooLargeError(limit)))
             return
         await self._app({**scope, "path": path, "raw_path": path.encode()}, _within(receive, limit), reply)
@@ -118,10 +127,19 @@ def _within(receive: Receive, limit: int) -> Receive:
         message = await receive()
         got += len(message.get("body", b""))
         if got > limit:
+            await _drain(receive)
             raise TooLargeError(limit)
         return message
 
     return counted
+
+
+async def _drain(receive: Receive) -> None:
+    """Let a client go on sending for a moment: one that is cut off never reads why."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_DRAIN_SECONDS):
+            while (await receive()).get("more_body"):
+                pass
 
 
 def _with_headers(send: Send) -> Send:

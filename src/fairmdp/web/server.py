@@ -15,7 +15,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
@@ -52,6 +52,7 @@ def serve(
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        listener.listen()  # whoever comes before the server is up waits in line
     except OSError as error:
         listener.close()
         raise FairMDPError(f"cannot listen on {host} port {port}: {error.strerror}") from None
@@ -63,10 +64,9 @@ def serve(
         timeout_graceful_shutdown=1,
         server_header=False,
     )
-    with listener:
+    with listener, suppress(KeyboardInterrupt):  # the way to end it
         ready(f"http://{shown}:{listener.getsockname()[1]}/{token}/")
-        with suppress(KeyboardInterrupt):  # the way to end it
-            uvicorn.Server(config).run(sockets=[listener])
+        uvicorn.Server(config).run(sockets=[listener])
 
 
 def application(
@@ -92,7 +92,6 @@ def application(
             Route("/api/upload", _upload, methods=["POST"]),
             Route("/api/ask", _ask, methods=["POST"]),
             Route("/static/{name:path}", _file),
-            Route("/{rest:path}", _elsewhere),
         ],
         exception_handlers={
             BadRequestError: _refused(400),
@@ -103,13 +102,14 @@ def application(
         },
         lifespan=lifespan,
     )
+    app.router.redirect_slashes = False  # it would not know of the token
     return Guard(app, token=token, host=host)
 
 
 def static_files() -> dict[str, bytes]:
     """Every file of the page, by the name that it is asked for."""
     root = files("fairmdp.web").joinpath("static")
-    found = {}
+    found: dict[str, bytes] = {}
     for folder, prefix in ((root, ""), (root.joinpath("vendor"), "vendor/")):
         found |= {prefix + item.name: item.read_bytes() for item in folder.iterdir() if item.is_file()}
     return found
@@ -127,12 +127,6 @@ async def _file(request: Request) -> Response:
     if name not in _FILES:
         raise HTTPException(404, "there is no such file")
     return Response(_FILES[name], media_type=_TYPES[Path(name).suffix])
-
-
-async def _elsewhere(request: Request) -> Response:
-    if request.url.path.endswith("/") or request.path_params["rest"]:
-        raise HTTPException(404, "there is no such page")
-    return RedirectResponse(request.url.path + "/")
 
 
 async def _start(request: Request) -> Response:

@@ -7,17 +7,12 @@ can say which command gives it again.
 from __future__ import annotations
 
 import base64
-import csv
-import io
-import json
 import shlex
-import tempfile
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import click
 import numpy as np
@@ -26,13 +21,12 @@ from fairmdp.certificate import verify
 from fairmdp.cli.source import read_problem
 from fairmdp.errors import FairMDPError, ProblemError
 from fairmdp.frontiers import Frontier, frontier
-from fairmdp.io import save
-from fairmdp.io.json_solution import solution_to_dict
 from fairmdp.mdp import MDP
 from fairmdp.problem import Problem
 from fairmdp.solution import Solution
 from fairmdp.solvers.auto import Progress, solve
 from fairmdp.web.document import Json, frontier_view, problem_view, solution_view, verdict_view
+from fairmdp.web.exports import export
 
 MOST_QUOTAS = 2000
 """Quotas that the page takes."""
@@ -262,50 +256,8 @@ def _proof(opened: _Opened, request: Request, progress: Progress) -> Json:
 
 
 def _export(opened: _Opened, request: Request, progress: Progress) -> Json:
-    problem = opened.at(request)
-    if request.kind in ("problem.toml", "problem.npz"):
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, request.kind)
-            save(problem, path)
-            content = path.read_bytes()
-    else:
-        solution = solve(problem)
-        if request.kind == "solution.json":
-            content = json.dumps(solution_to_dict(solution), allow_nan=False).encode()
-        elif request.kind == "policy.csv":
-            content = _policy_csv(problem, solution)
-        else:
-            content = _quotas_csv(solution)
+    content = export(opened.at(request), request.kind)
     return {"name": request.kind, "content": base64.b64encode(content).decode()}
-
-
-def _policy_csv(problem: Problem, solution: Solution) -> bytes:
-    mdp = problem.mdp
-    head = ("state", "action", "probability", "share_of_time")
-    return _csv(
-        head,
-        (
-            (
-                mdp.state_name(int(s)),
-                mdp.action_name(i),
-                float(solution.policy[i]),
-                float(solution.occupancy[i]),
-            )
-            for i, s in enumerate(mdp.s_of)
-        ),
-    )
-
-
-def _quotas_csv(solution: Solution) -> bytes:
-    return _csv(("quota", "share", "at_least", "at_most", "slack", "price"), solution.quotas)
-
-
-def _csv(head: Sequence[str], rows: object) -> bytes:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(head)
-    writer.writerows(rows)  # type: ignore[arg-type]
-    return text.getvalue().encode()
 
 
 _TASKS: dict[str, Callable[[_Opened, Request, Progress], Json]] = {
@@ -319,6 +271,3 @@ _TASKS: dict[str, Callable[[_Opened, Request, Progress], Json]] = {
 
 TASKS = tuple(_TASKS)
 """What can be asked."""
-
-EXPORTS = ("problem.toml", "problem.npz", "solution.json", "policy.csv", "quotas.csv")
-"""Files that can be exported."""

@@ -1,6 +1,6 @@
 """Processes that solve, so that a solve can be stopped at any moment and the server lives on.
 
-A worker that is told to stop gets a moment to finish; then it is killed, and another one started in its place.
+A worker that is told to stop gets a moment to finish; then it is killed, and another one takes its place.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ from fairmdp.web.tasks import Desk, RefusedError, Request, Source
 
 _GRACE = 0.25  # seconds for a stale solve to finish by itself, which is cheaper than a new process
 _BETWEEN = 0.2  # seconds between two reports of progress
+
+_TOO_SLOW = "  start with a longer --time-limit, or use fairmdp solve for large problems"
+_ENDED = "the solver's process ended, perhaps for want of memory\n  try a smaller model"
 
 Message = tuple[str, Any]
 
@@ -48,7 +51,7 @@ class Bench:
             worker.kill()
 
     async def run(self, request: Request, *, urgent: bool) -> AsyncIterator[Message]:
-        """Yield ``("progress", row)`` now and then, and at last ``("answer", document)`` or ``("error", text)``.
+        """Yield ``("progress", row)`` now and then, at last ``("answer", document)`` or ``("error", text)``.
 
         What is not urgent leaves one worker free for what is.
         """
@@ -63,20 +66,12 @@ class Bench:
             while not settled:
                 message = await worker.hear(deadline - time.monotonic())
                 if message is None:
-                    yield (
-                        "error",
-                        f"stopped after {self._seconds:g} s\n"
-                        "  start with a longer --time-limit, or use fairmdp solve for large problems",
-                    )
+                    yield "error", f"stopped after {self._seconds:g} s\n{_TOO_SLOW}"
+                    return
+                if message[0] == "ended":
+                    yield "error", _ENDED
                     return
                 settled = message[0] != "progress"
-                if message[0] == "ended":
-                    settled = False
-                    yield (
-                        "error",
-                        "the solver's process ended: perhaps out of memory\n  try a smaller problem",
-                    )
-                    return
                 yield message
         finally:
             self._chore(self._settle(worker, settled))
