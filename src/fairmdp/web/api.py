@@ -65,7 +65,7 @@ class Office:
     def __init__(self, bench: Bench, given: Source | None, folder: Path) -> None:
         self._bench, self._given, self._folder = bench, given, folder
         self._files: dict[str, Source] = {}
-        self._running: dict[tuple[str, str], asyncio.Event] = {}
+        self._running: dict[tuple[str, str], asyncio.Queue[Message]] = {}
         self._waiting = 0
 
     def start(self) -> dict[str, Any]:
@@ -100,20 +100,26 @@ class Office:
         return self._answer(page, request)
 
     async def _answer(self, page: str, request: Request) -> AsyncIterator[Message]:
+        said: asyncio.Queue[Message] = asyncio.Queue()
         lane = page, "first" if request.task in ("open", "solve") else request.task
-        stale = self._running.get(lane)
-        if stale is not None:
-            stale.set()
-        newer = self._running[lane] = asyncio.Event()
+        if lane in self._running:
+            self._running[lane].put_nowait(("stale", None))
+        self._running[lane] = said
         self._waiting += 1
-        messages = self._bench.run(request, urgent=request.task in _URGENT)
+        job = asyncio.create_task(self._bench.run(request, said.put_nowait, urgent=request.task in _URGENT))
+        job.add_done_callback(lambda _: self._done(lane, said))
         try:
-            async for message in _until(newer, messages):
+            message: Message = ("progress", {})
+            while message[0] == "progress":
+                message = await said.get()
                 yield message
-        finally:
-            self._waiting -= 1
-            if self._running.get(lane) is newer:
-                del self._running[lane]
+        finally:  # also when whoever asked has left
+            job.cancel()
+
+    def _done(self, lane: tuple[str, str], said: asyncio.Queue[Message]) -> None:
+        self._waiting -= 1
+        if self._running.get(lane) is said:
+            del self._running[lane]
 
     def _read(self, body: bytes) -> tuple[str, Request]:
         try:
@@ -154,27 +160,6 @@ def lines(messages: AsyncIterator[Message]) -> AsyncIterator[bytes]:
             yield json.dumps({kind: content}, allow_nan=False).encode() + b"\n"
 
     return encoded()
-
-
-async def _until(stop: asyncio.Event, messages: AsyncIterator[Message]) -> AsyncIterator[Message]:
-    """Messages until the event is set; then a last one says that a newer question was asked."""
-    stopped = asyncio.ensure_future(stop.wait())
-    coming: asyncio.Future[Message] | None = None
-    try:
-        while True:
-            coming = asyncio.ensure_future(anext(messages))
-            await asyncio.wait((coming, stopped), return_when=asyncio.FIRST_COMPLETED)
-            if not coming.done():
-                yield "stale", None
-                return
-            try:
-                yield coming.result()
-            except StopAsyncIteration:
-                return
-    finally:
-        stopped.cancel()
-        if coming is not None:
-            coming.cancel()
 
 
 def _scenario(name: str) -> dict[str, Any]:

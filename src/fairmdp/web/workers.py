@@ -11,7 +11,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
@@ -50,8 +50,8 @@ class Bench:
         for worker in self._all:
             worker.kill()
 
-    async def run(self, request: Request, *, urgent: bool) -> AsyncIterator[Message]:
-        """Yield ``("progress", row)`` now and then, at last ``("answer", document)`` or ``("error", text)``.
+    async def run(self, request: Request, say: Callable[[Message], None], *, urgent: bool) -> None:
+        """Say ``("progress", row)`` now and then, at last ``("answer", document)`` or ``("error", text)``.
 
         What is not urgent leaves one worker free for what is.
         """
@@ -65,14 +65,11 @@ class Bench:
             worker.ask(request)
             while not settled:
                 message = await worker.hear(deadline - time.monotonic())
-                if message is None:
-                    yield "error", f"stopped after {self._seconds:g} s\n{_TOO_SLOW}"
+                if message is None or message[0] == "ended":
+                    say(("error", _ENDED if message else f"stopped after {self._seconds:g} s\n{_TOO_SLOW}"))
                     return
-                if message[0] == "ended":
-                    yield "error", _ENDED
-                    return
+                say(message)
                 settled = message[0] != "progress"
-                yield message
         finally:
             self._chore(self._settle(worker, settled))
 
@@ -94,8 +91,8 @@ class Bench:
             self._idle.append(worker)
             self._free.notify_all()
 
-    def _chore(self, chore: Any) -> None:
-        task = asyncio.ensure_future(chore)
+    def _chore(self, chore: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(chore)
         self._chores.add(task)
         task.add_done_callback(self._chores.discard)
 

@@ -186,7 +186,7 @@ function drawConflict(why) {
     on: { click: () => { sliders.set(why.at_least, why.at_most); moved(now.focus); $("controls").focus({ preventScroll: true }); } } },
   "Use the nearest quotas that can be met");
   fill($("conflict"),
-    el("p", { class: "headline" }, `${why.headline[0].toUpperCase()}${why.headline.slice(1)}.`),
+    el("p", { class: "headline" }, `${why.headline}.`),
     ...(why.lines.length ? [el("ul", {}, ...why.lines.map((line) => el("li", {}, line)))] : []),
     el("p", { class: "small muted" }, `In conflict: ${why.conflict.slice(0, 8).join(", ")}${why.conflict.length > 8 ? " and others" : ""}.`
       + ` Nearest that can be met: ${why.nearest.slice(0, 8).join(", ")}${why.nearest.length > 8 ? " and others" : ""}.`),

@@ -10,7 +10,7 @@ function conflictPart(why) {
   const place = document.getElementById("conflict");
   place.hidden = !why;
   if (!why) return;
-  fill(place, el("p", { class: "headline" }, `${why.headline[0].toUpperCase()}${why.headline.slice(1)}.`),
+  fill(place, el("p", { class: "headline" }, `${why.headline}.`),
     el("ul", {}, ...why.lines.map((line) => el("li", {}, line))),
     el("p", {}, `Nearest quotas that can be met: ${why.nearest.join(", ")}.`));
 }
@@ -31,7 +31,7 @@ function curvesPart() {
 }
 
 function facts(id, rows) {
-  fill(document.getElementById(id), table(["What", "Value"], rows, id));
+  fill(document.getElementById(id), table(["What", "Value"], rows, `${id} in detail`));
 }
 
 async function drawReport() {
