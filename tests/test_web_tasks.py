@@ -150,8 +150,10 @@ def test_problems_without_quotas_are_welcome():
 
 def test_reports_of_very_many_quotas_keep_the_tightest(monkeypatch):
     monkeypatch.setattr("fairmdp.web.html.MOST_ROWS", 20)
+    monkeypatch.setattr("fairmdp.web.html.CURVE_PAIRS", 0)
     problem = fm.Problem(fm.scenarios.garnet(50, n_quotas=0).mdp, rho=np.linspace(0.001, 0.002, 50))
     solution = fm.solve(problem)
     html = report_html(problem, solution, "many")
     tight = sorted(solution.quotas, key=lambda row: row.slack)[:20]
+    assert '"curves": []' in html
     assert html.count('"free_share"') == 20 and all(f'"name": "{row.name}", "share"' in html for row in tight)

@@ -42,7 +42,9 @@ EXACT_PROOF = 400
 
 _KEPT = 4  # problems that a worker remembers
 _LONG_COMMAND = 40  # quotas on a command line, more belong into a file
-_POINTS = 16  # of a frontier that is not exact
+_POINTS = 16  # of a frontier that is not exact, and of one that takes long
+_FEW_POINTS = 9
+_SLOW_PAIRS = 5000
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,8 @@ def best_curve(problem: Problem, quota: str) -> Frontier:
     most = _reach(problem, problem.quota_index(quota), capped=False)
     if most is None:
         raise ProblemError("the other quotas cannot be met by themselves")
-    return frontier(problem, quota, np.linspace(0.0, most, _POINTS))
+    points = _POINTS if problem.mdp.n_pairs <= _SLOW_PAIRS else _FEW_POINTS
+    return frontier(problem, quota, np.linspace(0.0, most, points))
 
 
 def solve_command(source: Source, asked: Problem, problem: Problem) -> str:

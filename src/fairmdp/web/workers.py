@@ -58,7 +58,7 @@ class Bench:
         keep = 0 if urgent or self._count == 1 else 1
         async with self._free:
             await self._free.wait_for(lambda: len(self._idle) > keep)
-            worker = self._idle.pop()
+            worker = self._take(request.source, urgent)
         settled = False
         try:
             deadline = time.monotonic() + self._seconds
@@ -72,6 +72,14 @@ class Bench:
                 settled = message[0] != "progress"
         finally:
             self._chore(self._settle(worker, settled))
+
+    def _take(self, source: Source, urgent: bool) -> _Worker:
+        """An idle worker, if possible one that has done such work on the problem before."""
+        work = source, urgent
+        best = max(self._idle, key=lambda worker: work in worker.done)
+        self._idle.remove(best)
+        best.done.add(work)
+        return best
 
     def _hire(self) -> None:
         worker = _Worker()
@@ -98,9 +106,10 @@ class Bench:
 
 
 class _Worker:
-    """One process and the pipe to it."""
+    """One process and the pipe to it; `done` is what it may remember."""
 
     def __init__(self) -> None:
+        self.done: set[tuple[Source, bool]] = set()
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(target=_work, args=(theirs,), daemon=True)

@@ -145,7 +145,13 @@ async function follow() {
       return drawCurve();
     }));
   }
-  for (const job of jobs) job.catch(failed);
+  for (const job of jobs) job.catch((error) => (error instanceof Refused ? notFollowed(error, key) : failed(error)));
+}
+
+function notFollowed(error, key) {
+  if (key === now.curveKey) return;
+  Object.assign(now, { curve: null, curveMessage: error.message, curveKey: key });
+  drawCurve();
 }
 
 // ---- drawing
