@@ -1,15 +1,22 @@
 """The page's server over plain HTTP: what it answers, what it refuses, and that it lives on."""
 
+import asyncio
 import json
 import socket
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
+from starlette.responses import Response
 from web_server import served
 
 import fairmdp as fm
+from fairmdp.web.security import Guard
 from fairmdp.web.server import static_files
+from fairmdp.web.tasks import Request, Source
+from fairmdp.web.workers import _answer
 
 SLOW = {"kind": "scenario", "name": "garnet", "params": {"n_states": "150000"}}
 
@@ -256,3 +263,49 @@ def test_a_port_in_use_is_said(server):
     with pytest.raises(RuntimeError, match="cannot listen on 127.0.0.1 port"):
         with served("three-state", "--port", str(server.port)):
             pass
+
+
+def test_progress_that_is_not_finite_can_be_sent():
+    class Slow:
+        def answer(self, request, progress):
+            time.sleep(0.25)
+            progress({"lower": float("-inf"), "upper": 1.0})
+            return {"gain": 1.0}
+
+    class Pipe:
+        sent: ClassVar = []
+        send = sent.append
+
+    last = _answer(Slow(), Request("solve", Source("three-state")), Pipe)
+    assert [*Pipe.sent, last] == [("progress", {"lower": None, "upper": 1.0}), ("answer", {"gain": 1.0})]
+
+
+@pytest.mark.parametrize(
+    "bound, host, status",
+    [
+        ("127.0.0.1", "10.0.0.7:8000", 421),
+        ("::1", "[::1]:8000", 200),
+        ("0.0.0.0", "10.0.0.7:8000", 200),
+        ("0.0.0.0", f"{socket.gethostname()}:8000", 200),
+        ("0.0.0.0", "evil.example:8000", 421),
+        ("10.0.0.7", "evil.example:8000", 421),
+    ],
+)
+def test_who_listens_to_others_goes_by_addresses_and_its_own_name(bound, host, status):
+    async def app(scope, receive, send):
+        await Response("in")(scope, receive, send)
+
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/t/",
+        "server": ("", 8000),
+        "headers": [(b"host", host.encode())],
+    }
+    asyncio.run(Guard(app, token="t", host=bound)(scope, None, send))
+    assert sent[0]["status"] == status

@@ -92,14 +92,11 @@ class Office:
         self._files[handle] = Source(str(path), shown=plain)
         return handle
 
-    async def ask(self, body: bytes) -> AsyncIterator[Message]:
+    def ask(self, body: bytes) -> AsyncIterator[Message]:
         """Answer the question in a body, message by message."""
         page, request = self._read(body)
         if self._waiting >= MOST_WAITING:
             raise BusyError("too many requests at once: try again in a moment")
-        return self._answer(page, request)
-
-    async def _answer(self, page: str, request: Request) -> AsyncIterator[Message]:
         said: asyncio.Queue[Message] = asyncio.Queue()
         lane = page, "first" if request.task in ("open", "solve") else request.task
         if lane in self._running:
@@ -108,13 +105,7 @@ class Office:
         self._waiting += 1
         job = asyncio.create_task(self._bench.run(request, said.put_nowait, urgent=request.task in _URGENT))
         job.add_done_callback(lambda _: self._done(lane, said))
-        try:
-            message: Message = ("progress", {})
-            while message[0] == "progress":
-                message = await said.get()
-                yield message
-        finally:  # also when whoever asked has left
-            job.cancel()
+        return _messages(said, job)
 
     def _done(self, lane: tuple[str, str], said: asyncio.Queue[Message]) -> None:
         self._waiting -= 1
@@ -150,6 +141,17 @@ class Office:
         if where.kind == "scenario" and where.name in SCENARIOS:
             return Source(where.name, tuple(f"{key}={value}" for key, value in where.params.items()))
         raise BadRequestError("this problem is not here any more: open it again")
+
+
+async def _messages(said: asyncio.Queue[Message], job: asyncio.Task[None]) -> AsyncIterator[Message]:
+    """What is said, up to the answer; the job ends with it, or when whoever asked has left."""
+    try:
+        message: Message = ("progress", {})
+        while message[0] == "progress":
+            message = await said.get()
+            yield message
+    finally:
+        job.cancel()
 
 
 def lines(messages: AsyncIterator[Message]) -> AsyncIterator[bytes]:

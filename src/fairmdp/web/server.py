@@ -140,7 +140,7 @@ async def _upload(request: Request) -> Response:
 
 
 async def _ask(request: Request) -> Response:
-    messages = await request.app.state.office.ask(await _body(request, "application/json"))
+    messages = request.app.state.office.ask(await _body(request, "application/json"))
     return StreamingResponse(lines(messages), media_type="application/x-ndjson")
 
 

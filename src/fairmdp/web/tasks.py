@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import click
 import numpy as np
@@ -170,7 +171,7 @@ def solve_command(source: Source, asked: Problem, problem: Problem) -> str:
 
 def _open(opened: _Opened, request: Request, progress: Progress) -> Json:
     problem = opened.problem
-    return {"problem": problem_view(problem, opened.source.name), "ranges": _ranges(problem, "")}
+    return {"problem": problem_view(problem, Path(opened.source.name).name), "ranges": _ranges(problem, "")}
 
 
 def _solve(opened: _Opened, request: Request, progress: Progress) -> Json:

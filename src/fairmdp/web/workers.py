@@ -17,6 +17,7 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any
 
+from fairmdp.io.json_solution import plain
 from fairmdp.web.tasks import Desk, RefusedError, Request, Source
 
 _GRACE = 0.25  # seconds for a stale solve to finish by itself, which is cheaper than a new process
@@ -201,7 +202,7 @@ def _answer(desk: Desk, request: Request, pipe: Connection) -> Message:
         nonlocal last
         if time.monotonic() - last >= _BETWEEN:
             last = time.monotonic()
-            pipe.send(("progress", row))
+            pipe.send(("progress", plain(row)))
 
     try:
         return "answer", desk.answer(request, report)

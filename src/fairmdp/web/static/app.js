@@ -1,5 +1,6 @@
 // The page: what is open, where the sliders stand, and what the server says about it.
 import { ask, Lost, Refused, sendFile, Stale, start } from "./api.js";
+import { acceptDrops, showChooser } from "./chooser.js";
 import { el, fill, table } from "./dom.js";
 import { figureFile } from "./figures.js";
 import { countText, gainText, shareText, slackText } from "./format.js";
@@ -236,7 +237,7 @@ function lost(how) {
   asking = setTimeout(() => start().then(() => { notice(""); if (now.source) solve(); }, (error) => lost(error.message)), 1500);
 }
 
-// ---- proof, exports, chooser
+// ---- proof, exports
 
 async function showProof() {
   const dialog = $("proof");
@@ -284,51 +285,6 @@ function figureTools() {
   parts.frontier.tools.prepend(quotaChoice);
 }
 
-function showChooser() {
-  const dialog = $("chooser");
-  const fields = el("div", { class: "fields" });
-  const story = el("p", { class: "muted" });
-  const choice = el("select", { id: "scenario", on: { change: () => describe(scenarios[choice.selectedIndex]) } },
-    ...scenarios.map((scenario) => el("option", {}, scenario.name)));
-  let inputs = [];
-  function describe(scenario) {
-    story.textContent = `${scenario.story[0].toUpperCase()}${scenario.story.slice(1)}.`;
-    inputs = Object.entries(scenario.params).map(([key, value]) => [key, value,
-      el("input", { id: `param-${key}`, value, autocomplete: "off", spellcheck: "false" })]);
-    fill(fields, ...inputs.map(([key, , input]) => el("div", {}, el("label", { for: input.id }, key.replaceAll("_", " ")), input)));
-  }
-  function opened(event) {
-    event.preventDefault();
-    const changed = inputs.filter(([, value, input]) => input.value.trim() !== value).map(([key, , input]) => [key, input.value.trim()]);
-    dialog.close();
-    open({ kind: "scenario", name: scenarios[choice.selectedIndex].name, params: Object.fromEntries(changed) });
-  }
-  const file = el("input", { id: "file", type: "file", accept: ".toml,.npz",
-    on: { change: () => { if (file.files.length) { dialog.close(); openFile(file.files[0]); } } } });
-  fill(dialog, el("h2", { id: "chooser-title" }, "Open a problem"),
-    el("form", { on: { submit: opened } },
-      el("label", { for: "scenario" }, "A ready-made one"), choice, story, fields,
-      el("div", { class: "buttons" }, el("button", { type: "submit", class: "primary" }, "Open it"),
-        el("button", { type: "button", on: { click: () => dialog.close() } }, "Cancel"))),
-    el("hr"), el("label", { for: "file" }, "Or a file of your own, .toml or .npz (you can also drop it anywhere on the page)"), file);
-  describe(scenarios[0]);
-  dialog.showModal();
-}
-
-function dropping() {
-  let depth = 0;
-  const carries = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
-  addEventListener("dragenter", (event) => { if (carries(event)) { depth += 1; $("drop").hidden = false; } });
-  addEventListener("dragleave", () => { depth = Math.max(0, depth - 1); $("drop").hidden = depth === 0; });
-  addEventListener("dragover", (event) => event.preventDefault());
-  addEventListener("drop", (event) => {
-    event.preventDefault();
-    depth = 0;
-    $("drop").hidden = true;
-    if (event.dataTransfer.files.length) openFile(event.dataTransfer.files[0]);
-  });
-}
-
 async function copyCommand() {
   await navigator.clipboard.writeText($("command").textContent);
   $("copy").textContent = "Copied";
@@ -337,10 +293,10 @@ async function copyCommand() {
 
 async function begin() {
   figureTools();
-  dropping();
+  acceptDrops($("drop"), openFile);
   fill($("exports"), ...EXPORTS.map(([kind, label]) => el("button", { type: "button", "data-kind": kind,
     on: { click: () => exportFile(kind) } }, `${label} `, el("span", { class: "muted" }, kind.slice(kind.indexOf("."))))));
-  $("open").addEventListener("click", showChooser);
+  $("open").addEventListener("click", () => showChooser($("chooser"), scenarios, open, openFile));
   $("copy").addEventListener("click", copyCommand);
   $("reset").addEventListener("click", () => { sliders.set(...["at_least", "at_most"].map((side) =>
     now.problem.quotas.map((q) => q[side] ?? (side === "at_least" ? 0 : 1)))); moved(now.focus); });
