@@ -5,6 +5,7 @@ import json
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar
 
@@ -233,6 +234,19 @@ def test_a_newer_question_of_the_same_page_ends_the_older_one(server):
         assert newer["answer"]["status"] == "optimal" and older.result(timeout=30) == {"stale": None}
 
 
+@contextmanager
+def leaving(server, question):
+    """Ask, and go before the answer comes."""
+    body = json.dumps(question).encode()
+    head = f"POST {server.path}api/ask HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as raw:
+        raw.sendall(
+            f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+        )
+        assert raw.recv(12) == b"HTTP/1.1 200"
+        yield
+
+
 def children(pid):
     return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
 
@@ -242,14 +256,8 @@ def test_whoever_leaves_takes_the_solve_along(server):
     """With both workers busy for people who have left, the next one is not kept waiting."""
     before = set(children(server.process.pid))
     for k in range(2):
-        body = json.dumps({"page": f"left {k} left", "task": "open", "source": SLOW}).encode()
-        raw = socket.create_connection(("127.0.0.1", server.port), timeout=30)
-        head = f"POST {server.path}api/ask HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
-        raw.sendall(
-            f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
-        )
-        assert raw.recv(12) == b"HTTP/1.1 200"
-        raw.close()
+        with leaving(server, {"page": f"left {k} left", "task": "open", "source": SLOW}):
+            pass
     assert server.ask("solve")["answer"]["status"] == "optimal"
     assert not before & set(children(server.process.pid)) - resource_tracker(server.process.pid)
 
@@ -309,3 +317,19 @@ def test_who_listens_to_others_goes_by_addresses_and_its_own_name(bound, host, s
     }
     asyncio.run(Guard(app, token="t", host=bound)(scope, None, send))
     assert sent[0]["status"] == status
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc to see the workers")
+def test_workers_end_with_a_server_that_is_killed():
+    with served("three-state") as server:
+        assert server.ask("solve")["answer"]["status"] == "optimal"
+        slower = SLOW | {"params": {"n_states": "300000"}}
+        with leaving(server, {"page": "12345678", "task": "open", "source": slower}):
+            time.sleep(0.5)
+            workers = children(server.process.pid)
+            server.process.kill()
+            server.process.wait()
+    deadline = time.monotonic() + 8
+    while any(Path(f"/proc/{pid}").exists() for pid in workers) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert len(workers) >= 2 and not any(Path(f"/proc/{pid}").exists() for pid in workers)

@@ -171,7 +171,9 @@ def solve_command(source: Source, asked: Problem, problem: Problem) -> str:
 
 def _open(opened: _Opened, request: Request, progress: Progress) -> Json:
     problem = opened.problem
-    return {"problem": problem_view(problem, Path(opened.source.name).name), "ranges": _ranges(problem, "")}
+    quick = problem.mdp.n_pairs <= _SLOW_PAIRS  # else the page asks for them after its first answer
+    name = Path(opened.source.name).name
+    return {"problem": problem_view(problem, name), "ranges": _ranges(problem, "") if quick else []}
 
 
 def _solve(opened: _Opened, request: Request, progress: Progress) -> Json:

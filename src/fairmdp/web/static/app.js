@@ -19,7 +19,9 @@ const sliders = new Sliders($("sliders"), $("filter"), moved);
 const proofButton = el("button", { id: "proof-button", type: "button", class: "quiet", on: { click: showProof } }, "Proof");
 const quotaChoice = el("select", { id: "quota-choice", "aria-label": "Quota that moves along the curve",
   on: { change: () => { now.focus = quotaChoice.selectedIndex; followSoon(0); } } });
-const now = { source: null, problem: null, answer: null, focus: 0, curve: null, curveMessage: "", curveKey: "" };
+const nothing = { answer: null, curve: null, curveMessage: "", curveKey: "", rangesKey: "" };
+const now = { source: null, problem: null, focus: 0, ...nothing };
+const onItsWay = { ranges: null, curve: null }; // what has been asked and not yet answered
 let opening = 0;
 let running = null; // the solve in flight
 let movedAt = null; // when a slider moved that has not been answered yet
@@ -37,7 +39,7 @@ async function open(source) {
     const { problem, ranges } = await ask({ task: "open", source }, { progress: progressed });
     if (turn !== opening) return;
     running?.abort.abort();
-    Object.assign(now, { source, problem, answer: null, curve: null, curveMessage: "", curveKey: "" });
+    Object.assign(now, { source, problem, ...nothing });
     $("title").textContent = problem.name;
     document.title = `${problem.name} \u00b7 fairmdp`;
     $("size").textContent = [countText(problem.states, "state"), countText(problem.pairs, "state-action pair"),
@@ -133,25 +135,51 @@ function curveQuestion() {
   return { task: "frontier", quota: now.problem.quotas[now.focus].name, ...question, at_least };
 }
 
-async function follow() {
+function follow() {
   if (!now.problem?.quotas.length || running) return;
-  const question = curveQuestion();
-  const key = JSON.stringify(question);
   quotaChoice.selectedIndex = now.focus;
-  const jobs = [ask({ task: "ranges", quota: question.quota, ...bounds() }).then(({ ranges }) => sliders.setRanges(ranges))];
-  if (key === now.curveKey) drawCurve();
-  else {
-    jobs.push(ask(question).then(({ curve, message }) => {
-      Object.assign(now, { curve, curveMessage: message ?? "", curveKey: key });
-      return drawCurve();
-    }));
-  }
-  for (const job of jobs) job.catch((error) => (error instanceof Refused ? notFollowed(error, key) : failed(error)));
+  followRanges();
+  followCurve();
 }
 
-function notFollowed(error, key) {
-  if (key === now.curveKey) return;
-  Object.assign(now, { curve: null, curveMessage: error.message, curveKey: key });
+// Ranges change with every move, so the question on its way is let finish and the next one asked then.
+async function followRanges() {
+  const question = { task: "ranges", quota: now.problem.quotas[now.focus].name, ...bounds() };
+  const key = JSON.stringify(question);
+  if (key === now.rangesKey || (onItsWay.ranges && onItsWay.ranges === now.source)) return;
+  onItsWay.ranges = now.source;
+  try {
+    const { ranges } = await ask(question);
+    if (question.source === now.source) sliders.setRanges(ranges);
+  } catch (error) {
+    if (!(error instanceof Refused)) {
+      onItsWay.ranges = null;
+      failed(error);
+      return;
+    }
+  }
+  now.rangesKey = key;
+  onItsWay.ranges = null;
+  followSoon();
+}
+
+async function followCurve() {
+  const question = curveQuestion();
+  const key = JSON.stringify(question);
+  if (key === onItsWay.curve) return;
+  if (key === now.curveKey) {
+    drawCurve();
+    return;
+  }
+  onItsWay.curve = key;
+  try {
+    const { curve, message } = await ask(question);
+    Object.assign(now, { curve, curveMessage: message ?? "", curveKey: key });
+  } catch (error) {
+    if (error instanceof Refused) Object.assign(now, { curve: null, curveMessage: error.message, curveKey: key });
+    else failed(error);
+  }
+  if (onItsWay.curve === key) onItsWay.curve = null;
   drawCurve();
 }
 
