@@ -220,14 +220,14 @@ def test_two_hundred_requests_at_once_are_answered_or_asked_to_come_back(server)
 
 
 def test_a_solve_past_its_limit_is_stopped_and_the_server_lives_on(hasty):
-    message = hasty.ask("open", SLOW)["error"]
+    message = hasty.ask("solve", SLOW)["error"]
     assert message.startswith("stopped after 2 s\n") and "--time-limit" in message
     assert hasty.ask("solve")["answer"]["status"] == "optimal"
 
 
 def test_a_newer_question_of_the_same_page_ends_the_older_one(server):
     with ThreadPoolExecutor(1) as pool:
-        older = pool.submit(server.ask, "open", SLOW, page="one page")
+        older = pool.submit(server.ask, "solve", SLOW, page="one page")
         with pytest.raises(TimeoutError):
             older.result(timeout=0.7)
         newer = server.ask("solve", page="one page")
@@ -256,7 +256,7 @@ def test_whoever_leaves_takes_the_solve_along(server):
     """With both workers busy for people who have left, the next one is not kept waiting."""
     before = set(children(server.process.pid))
     for k in range(2):
-        with leaving(server, {"page": f"left {k} left", "task": "open", "source": SLOW}):
+        with leaving(server, {"page": f"left {k} left", "task": "solve", "source": SLOW}):
             pass
     assert server.ask("solve")["answer"]["status"] == "optimal"
     assert not before & set(children(server.process.pid)) - resource_tracker(server.process.pid)
@@ -324,7 +324,7 @@ def test_workers_end_with_a_server_that_is_killed():
     with served("three-state") as server:
         assert server.ask("solve")["answer"]["status"] == "optimal"
         slower = SLOW | {"params": {"n_states": "300000"}}
-        with leaving(server, {"page": "12345678", "task": "open", "source": slower}):
+        with leaving(server, {"page": "12345678", "task": "frontier", "quota": "g0", "source": slower}):
             time.sleep(0.5)
             workers = children(server.process.pid)
             server.process.kill()
