@@ -44,7 +44,7 @@ def test_names_are_quoted_on_the_command_line():
     mdp = fm.MDP([[0.5, 0.5], [0.5, 0.5]], [1.0, 0.0], [0, 1], states=["a b", "'; rm -rf ~ #"])
     asked = fm.Problem(mdp, rho=[0.1, 0.1])
     command = solve_command(
-        Source("/tmp/x/y.npz", shown="it's $HOME.npz"), asked, asked.with_bounds([0.1, 0.2])
+        Source("kept/y.npz", shown="it's $HOME.npz"), asked, asked.with_bounds([0.1, 0.2])
     )
     assert shlex.split(command) == ["fairmdp", "solve", "it's $HOME.npz", "--quota='; rm -rf ~ #>=0.2"]
 
