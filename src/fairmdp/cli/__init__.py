@@ -14,9 +14,11 @@ import click
 from fairmdp import __version__
 from fairmdp.cli.certify import certify
 from fairmdp.cli.compare import compare
+from fairmdp.cli.explore import explore
 from fairmdp.cli.frontier import frontier
 from fairmdp.cli.learn import learn
 from fairmdp.cli.new import new
+from fairmdp.cli.report import report
 from fairmdp.cli.reproduce import reproduce
 from fairmdp.cli.scenarios import scenarios
 from fairmdp.cli.simulate import simulate
@@ -33,7 +35,9 @@ def cli() -> None:
     """Policies that earn the most while giving everyone their due share of time, with proofs."""
 
 
-for command in (solve, verify, frontier, compare, learn, certify, simulate, reproduce, scenarios, new):
+for command in (
+    solve, verify, explore, report, frontier, compare, learn, certify, simulate, reproduce, scenarios, new,
+):  # fmt: skip
     cli.add_command(command)
 
 
