@@ -10,8 +10,16 @@ if TYPE_CHECKING:
     from fairmdp import scenarios
     from fairmdp.certificate import Verdict, verify
     from fairmdp.chain import Chain, mixing_time
+    from fairmdp.device_problem import DeviceProblem
     from fairmdp.engine import EngineError, ProcessPool
-    from fairmdp.errors import FairMDPError, FormatError, ProblemError, SimulatorError, SolverError
+    from fairmdp.errors import (
+        DeviceError,
+        FairMDPError,
+        FormatError,
+        ProblemError,
+        SimulatorError,
+        SolverError,
+    )
     from fairmdp.fairness import Readout, readout
     from fairmdp.frontiers import Frontier, frontier
     from fairmdp.function_simulator import EnvironmentSimulator, FunctionSimulator
@@ -40,6 +48,8 @@ _HOME = {
     "MDP": "fairmdp.mdp",
     "CertifiedPolicy": "fairmdp.learning.estimate",
     "Chain": "fairmdp.chain",
+    "DeviceError": "fairmdp.errors",
+    "DeviceProblem": "fairmdp.device_problem",
     "EngineError": "fairmdp.engine",
     "EnvironmentSimulator": "fairmdp.function_simulator",
     "Estimate": "fairmdp.learning.estimate",
@@ -85,6 +95,8 @@ __all__ = [
     "MDP",
     "CertifiedPolicy",
     "Chain",
+    "DeviceError",
+    "DeviceProblem",
     "EngineError",
     "EnvironmentSimulator",
     "Estimate",

@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 
 from fairmdp.certificate.law import NEARLY_REDUCIBLE, Law, find_witness, no_law
 from fairmdp.chain import Chain
+from fairmdp.device_problem import DeviceProblem
 from fairmdp.problem import Problem
 from fairmdp.validation import Floats, Ints
 
@@ -31,7 +32,11 @@ def ceiling(problem: Problem, r: Floats, bias: Floats, prices: Floats) -> float:
     values = r + raised + mdp.P @ h - h[mdp.s_of]
     terms = np.diff(mdp.P.indptr) + np.bincount(problem.members.indices, minlength=mdp.n_pairs) + 4
     error = terms * EPS * (np.abs(r) + size_raised + 2 * size_h) + 2 * size_h * _row_defect(mdp.P)
-    top = float((values + error).max())
+    return less_paid(problem, float((values + error).max()), prices)
+
+
+def less_paid(problem: Problem | DeviceProblem, top: float, prices: Floats) -> float:
+    """Ceiling that follows from the largest raised value: what the quotas are paid is taken off."""
     owed = np.where(prices > 0, problem.at_least, problem.at_most) * prices
     paid = math.fsum(owed) - 2 * EPS * math.fsum(np.abs(owed))
     bound = top - paid
