@@ -33,6 +33,7 @@ from fairmdp.solvers import proximal
 from fairmdp.solvers.conclude import conclude
 from fairmdp.solvers.flow_lp import FlowLP
 from fairmdp.solvers.policy import policy_of, uniform_policy
+from fairmdp.solvers.proximal_layout import layout, place
 
 FIELDS = ["states", "seed", "solver", "setting", "cpu_seconds", "gap", "status", "worst_slack", "load"]
 RAISE = {1e-5: 5e-3, 3e-6: 5e-4, 1e-7: 5e-5, 1e-8: 5e-5}  # raise of the quotas for each tolerance of PDLP
@@ -59,7 +60,8 @@ def run_pdlp_polish(problem, tol, limit):
     """HiGHS PDLP with raised quotas, then our sweeps and our projection."""
     raise_ = RAISE[tol]
     answer = _pdlp(problem.with_bounds(at_least=problem.at_least * (1 + raise_)), tol, limit)
-    run = proximal._Run(problem, proximal._layout(problem), 1e-6, kernels)
+    order = layout(problem)
+    run = proximal._Run(problem, order, place(problem, order, kernels), 1e-6, kernels)
     point, w = run.point, run.model.w[run.s_of]
     point.h[:], point.z[:] = answer.h / run.scale, answer.x / w
     kernels.advantages(run.model, run.r, point.h, point.q)

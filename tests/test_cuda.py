@@ -7,9 +7,21 @@ import pytest
 from tests.cuda_host import host_launcher
 from tests.test_dual import random_problem
 
-from fairmdp import DeviceError, Status, scenarios, solve_dual, solve_lp, verify
+from fairmdp import (
+    Chain,
+    DeviceError,
+    DeviceProblem,
+    Problem,
+    Status,
+    scenarios,
+    solve_dual,
+    solve_lp,
+    solve_proximal,
+    verify,
+)
 from fairmdp.kernels.cuda.launcher import open_cuda
 from fairmdp.solvers import on_device
+from fairmdp.solvers.policy import uniform_policy
 
 
 def gpu():
@@ -55,3 +67,47 @@ def test_same_steps_as_on_the_cpu(on_launcher):
     assert sol.status is Status.OPTIMAL and verify(problem, sol).ok
     assert sol.counters["steps"] == cpu.counters["steps"]
     assert sol.gain == pytest.approx(cpu.gain, abs=1e-8)
+
+
+# --- a quota for every state ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=["host", "gpu"])
+def proximal_launcher(request, tmp_path_factory):
+    if request.param == "gpu":
+        gpu()
+        return open_cuda("proximal")
+    if shutil.which("g++") is None:
+        pytest.skip("no g++ to compile the CUDA sources with")
+    return host_launcher("proximal", tmp_path_factory.mktemp("proximal"))
+
+
+@pytest.fixture
+def on_proximal_launcher(proximal_launcher, monkeypatch):
+    if proximal_launcher.xp is np:
+        monkeypatch.setattr(on_device, "open_cuda", lambda name: proximal_launcher)
+        monkeypatch.setattr(on_device, "require_memory", lambda *args: "")
+    return proximal_launcher
+
+
+def per_state(n, seed=0):
+    mdp = scenarios.garnet(n, 4, 4, n_quotas=0, seed=seed).mdp
+    return Problem(mdp, rho=0.3 * Chain.of(mdp, uniform_policy(mdp)).shares)
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-6])
+def test_per_state_agrees_with_the_cpu(on_proximal_launcher, tol):
+    problem = per_state(200)
+    sol, cpu = solve_proximal(problem, tol=tol, device="cuda"), solve_proximal(problem, tol=tol)
+    assert sol.status is Status.OPTIMAL and verify(problem, sol).ok
+    assert abs(sol.gain - cpu.gain) <= tol * np.ptp(problem.mdp.r)
+
+
+def test_per_state_problem_on_the_device(on_proximal_launcher):
+    launcher = on_proximal_launcher
+    problem = per_state(500)
+    sol = solve_proximal(DeviceProblem.of(problem, launcher.put), tol=1e-4)
+    assert sol.status is Status.OPTIMAL and sol.notes[-1] == "certified on the GPU"
+    exact = Chain.of(problem.mdp, launcher.get(sol.policy)).shares
+    assert np.abs(sol.shares / exact - 1).max() <= 1e-11
+    assert sol.worst_slack >= -1e-12

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,7 @@ class DeviceProblem:
     at_least, at_most
         Bounds on the shares, (K,), in host memory.
     names
-        What messages call the quotas.
+        What messages call the quotas, if they have names.
     """
 
     mdp: DeviceMDP
@@ -86,7 +87,7 @@ class DeviceProblem:
     by_state: bool
     at_least: Floats
     at_most: Floats
-    names: Sequence[str]
+    names: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         items = self.mdp.n_states if self.by_state else self.mdp.n_pairs
@@ -95,7 +96,6 @@ class DeviceProblem:
             ("mdp.val", self.mdp.val.size, self.mdp.col.size),
             ("sets[0]", self.sets[0].size, items + 1),
             ("at_most", self.at_most.size, self.at_least.size),
-            ("names", len(self.names), self.at_least.size),
         ):
             if size != expected:
                 raise ProblemError(f"{what} has {size} entries, expected {expected}")
@@ -109,6 +109,16 @@ class DeviceProblem:
     def bytes(self) -> int:
         """Memory that model and quotas take."""
         return self.mdp.bytes + sum(int(array.nbytes) for array in self.sets)
+
+    @cached_property
+    def each_state(self) -> bool:
+        """Whether every state has a quota of its own, in the order of the states."""
+        n, (gptr, gcol, gval) = self.mdp.n_states, self.sets
+        if not (self.by_state and self.n_quotas == n == gcol.size):
+            return False
+        numbers = gptr[:-1]  # 0, 1, 2, ... if there is one quota for each
+        in_order = bool((gptr[1:] - numbers == 1).all() and (gcol == numbers).all())
+        return in_order and bool((gval == 1).all())
 
     @classmethod
     def of(cls, problem: Problem, put: Any) -> DeviceProblem:

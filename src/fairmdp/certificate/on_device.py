@@ -7,15 +7,18 @@ bias of f that is a short interval, whose width does not grow with the number of
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from fairmdp.certificate.law import Law
+from fairmdp.certificate.law import NEARLY_REDUCIBLE, Law, no_law
 from fairmdp.certificate.rounded import less_paid
-from fairmdp.kernels.cuda.sweeps import CudaSweeps
+from fairmdp.kernels.cuda.chains import transposed
+from fairmdp.kernels.cuda.sweeps import EPS, CudaSweeps
 from fairmdp.validation import Floats
 
+_ROUGH = 1e-3  # what is left of a witness's right-hand side, relative to it, once it is good enough
 _NARROW = 1e-10  # width of an interval, relative to what is averaged, at which to be content
 
 
@@ -39,6 +42,57 @@ def law(device: CudaSweeps, policy: Any) -> Law:
     ]
     shares = np.clip(np.array(intervals[1:]).reshape(-1, 2), 0.0, 1.0)
     return Law(intervals[0], shares, float(np.diff(shares, axis=1).max(initial=0.0)))
+
+
+def each_state_law(device: CudaSweeps, policy: Any) -> tuple[Law, Any]:
+    """Proven intervals where every state has a quota of its own, and the law that they are around.
+
+    The proof is that of `rounded.relative_error`.
+    """
+    xp = device.launcher.xp
+    turned = transposed(device.launcher, device.follow(policy))
+    v = _resting(device, turned)
+    s0 = int(v.argmax())
+    a = v.copy()
+    a[s0] -= 1.0
+    total, swept = a.copy(), 0
+    while swept < device.most and float(abs(a / v).max()) > _ROUGH:
+        a = 0.9 * device.push(turned, a) + 0.1 * a
+        total += a
+        swept += 1
+    u = 0.9 * (total / v - total[s0] / v[s0])
+    u[s0] = 0.0
+    rounding = (turned.starts[1:] - turned.starts[:-1] + 6) * EPS + 2 * device.defect(policy)  # (S,)
+    ahead = device.push(turned, v * u) / v
+    margin = u - ahead * (1 + rounding) - 4 * EPS * u
+    margin[s0] = xp.inf
+    ratio = device.push(turned, v) / v
+    off = float((abs(ratio - 1) + rounding * ratio).max())
+    least, rough = float(margin.min()), off * u
+    mean = float((v * rough).sum()) / least * (1 + 1e-9) if least > 0 else math.inf
+    if not (float(u.min()) >= 0 and mean < 0.5):
+        return no_law(device.problem, NEARLY_REDUCIBLE), v
+    error = (rough / least + mean) / (1 - mean) + 1e-13  # (S,), relative
+    r = device.problem.mdp.r
+    gain = float((r * device.occupancy(policy, v)).sum())
+    radius = float((abs(r) * device.occupancy(policy, v * (error + 4096 * EPS))).sum())
+    shares = np.column_stack([device.get(v * (1 - error)), device.get(v * (1 + error))])
+    return Law((gain - radius, gain + radius), shares, float((v * error).sum())), v
+
+
+def _resting(device: CudaSweeps, turned: Any) -> Any:
+    """Law of a chain, up to rounding in every state."""
+    v, best = device.full(1 / device.n_states), math.inf
+    for sweep in range(device.most):
+        pushed = device.push(turned, v)
+        if sweep % 10 == 0:
+            off = float(abs(pushed / v - 1).max())
+            if off > 0.5 * best and off < 1e-12:
+                break
+            best = min(best, off)
+        v = 0.9 * pushed + 0.1 * v
+        v /= v.sum()
+    return v
 
 
 def _mean(

@@ -11,7 +11,8 @@ from fairmdp.certificate import proved_status
 from fairmdp.device_problem import DeviceProblem
 from fairmdp.errors import ProblemError
 from fairmdp.kernels.bellman import ROUNDING, Sweeps
-from fairmdp.kernels.cuda.launcher import open_cuda, require_memory
+from fairmdp.kernels.cuda.launcher import MOST_QUOTAS, open_cuda, require_memory
+from fairmdp.kernels.cuda.proximal import CudaProximal
 from fairmdp.kernels.cuda.sweeps import CudaSweeps
 from fairmdp.problem import Problem
 from fairmdp.solution import Solution
@@ -35,17 +36,46 @@ def kernels_for(
     problem: Problem | DeviceProblem, base: float, scale: float, on_device: bool
 ) -> Sweeps | CudaSweeps:
     """Return the kernel set of the dual solver, with rewards ``(r - base) / scale``."""
+    if isinstance(problem, Problem) and not on_device:
+        return Sweeps(problem.mdp, problem.members, (problem.mdp.r - base) / scale)
+    if problem.n_quotas > MOST_QUOTAS:
+        raise ProblemError(
+            f"the dual method takes up to {MOST_QUOTAS} quotas on a GPU, there are {problem.n_quotas}\n"
+            '  use method "proximal", or device="cpu"'
+        )
     if isinstance(problem, DeviceProblem):
         launcher = open_cuda("sweeps")
         _require(problem, 0)
         return CudaSweeps(launcher, problem, base, scale)
-    if not on_device:
-        return Sweeps(problem.mdp, problem.members, (problem.mdp.r - base) / scale)
     launcher = open_cuda("sweeps")
     _require(problem, _model_bytes(problem))
     # The CPU's certificate has the last word, so its margin counts.
     margin = ROUNDING * problem.mdp.n_states
     return CudaSweeps(launcher, DeviceProblem.of(problem, launcher.put), base, scale, margin)
+
+
+def sweeps_on(problem: DeviceProblem) -> CudaSweeps:
+    """Kernel set of the dual solver with the rewards as they are, for a certificate."""
+    return CudaSweeps(open_cuda("sweeps"), problem, 0.0, 1.0)
+
+
+def proximal_kernels(problem: Problem | DeviceProblem) -> CudaProximal:
+    """Kernel set of the per-state solver on the GPU."""
+    launcher = open_cuda("proximal")
+    mdp = problem.mdp
+    if isinstance(problem, DeviceProblem):
+        entries, model = problem.mdp.n_transitions, 0
+        if not problem.each_state:
+            raise ProblemError(
+                "the per-state solver takes a problem on the device only with a quota for every state, "
+                'in the order of the states\n  use solve_dual, or a Problem with device="cuda"'
+            )
+    else:
+        entries, model = problem.mdp.P.nnz, _model_bytes(problem)
+    # Centre, q, z, u and the like over pairs, vectors over states, the rows of the curvature, a chain.
+    working = 13 * 8 * mdp.n_pairs + 30 * 8 * mdp.n_states + 4 * 12 * entries * mdp.n_states // mdp.n_pairs
+    log.info(require_memory(model + working, mdp.n_states, "this solve"))
+    return CudaProximal(launcher)
 
 
 def conclude_where(
@@ -102,10 +132,14 @@ def conclude_on_device(
     from fairmdp.certificate import on_device
 
     problem = device.problem
-    law = on_device.law(device, policy)
     upper = on_device.ceiling(device, bias, prices)
-    nu, _ = device.law(device.follow(policy), device.full(1 / device.n_states), 1e-13)
-    shares, _, _ = device.totals(policy, nu, nu)
+    if problem.each_state:
+        law, nu = on_device.each_state_law(device, policy)
+        shares = device.get(nu)
+    else:
+        law = on_device.law(device, policy)
+        nu, _ = device.law(device.follow(policy), device.full(1 / device.n_states), 1e-13)
+        shares, _, _ = device.totals(policy, nu, nu)
     occupancy = device.occupancy(policy, nu)
     return Solution(
         status=proved_status(problem, law, upper, tol),

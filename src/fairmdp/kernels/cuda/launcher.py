@@ -36,10 +36,13 @@ class Variant(NamedTuple):
         return chosen | ({"DERIVED": "1"} if self.single else {})
 
 
+_PARTS = {"sweeps": ("prelude", "sweeps"), "proximal": ("prelude", "sweeps", "proximal")}
+
+
 def source(name: str) -> str:
-    """CUDA C++ of one kernel set behind the common prelude."""
+    """CUDA C++ of one kernel set, behind what it is built on."""
     folder = Path(__file__).parent
-    return "\n".join((folder / file).read_text() for file in ("prelude.cu", f"{name}.cu"))
+    return "\n".join((folder / f"{part}.cu").read_text() for part in _PARTS[name])
 
 
 class Launcher:

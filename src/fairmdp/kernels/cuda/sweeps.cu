@@ -387,3 +387,20 @@ extern "C" __global__ void mean_bounds(
     leave(LEAST, low, 0, partials);
     leave(LARGEST, high, 1, partials);
 }
+
+// Partials: how far a row of the model and a row of the policy are from adding up to one, at most.
+extern "C" __global__ void defects(
+    i64 n, const i64* ptr, const Offset* row, const Prob* val, const double* pi, double* partials
+) {
+    double of_model = 0, of_policy = 0;
+    for (i64 s = group(); s < n; s += groups()) {
+        double mass = 0;
+        for (i64 i = ptr[s]; i < ptr[s + 1]; i++) {
+            mass += pi[i];
+            of_model = fmax(of_model, row_defect(i, row, val));
+        }
+        of_policy = fmax(of_policy, fabs(mass - 1) + (ptr[s + 1] - ptr[s]) * EPS * mass);
+    }
+    leave(LARGEST, of_model, 0, partials);
+    leave(LARGEST, of_policy, 1, partials);
+}

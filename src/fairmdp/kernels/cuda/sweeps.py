@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from fairmdp.device_problem import DeviceProblem
-from fairmdp.errors import ProblemError
 from fairmdp.kernels.bellman import FACTORED, RARE, Backup, Chain, Factors
-from fairmdp.kernels.cuda.launcher import MOST_QUOTAS, Launcher, Variant
+from fairmdp.kernels.cuda.chains import follow, transposed
+from fairmdp.kernels.cuda.launcher import Launcher, Variant
+
+EPS = float(np.finfo(float).eps)
 
 
 class CudaSweeps:
@@ -26,11 +28,6 @@ class CudaSweeps:
     def __init__(
         self, launcher: Launcher, problem: DeviceProblem, base: float, scale: float, margin: float = 1e-11
     ) -> None:
-        if problem.n_quotas > MOST_QUOTAS:
-            raise ProblemError(
-                f"the dual method takes up to {MOST_QUOTAS} quotas on a GPU, there are {problem.n_quotas}\n"
-                '  use method "proximal", or device="cpu"'
-            )
         mdp = problem.mdp
         self.launcher, self.problem, self.margin = launcher, problem, margin
         self.n_states, self.n_pairs, self.n_quotas = mdp.n_states, mdp.n_pairs, problem.n_quotas
@@ -86,18 +83,7 @@ class CudaSweeps:
 
     def follow(self, pi: Any) -> Chain:
         """Chain of a policy."""
-        launcher, xp, ptr = self.launcher, self.launcher.xp, self.problem.mdp.ptr
-        starts = xp.zeros(self.n_states + 1, np.int64)
-        launcher.launch(
-            self._model, "chain_sizes", self.n_states, self.n_states, ptr, self._P[0], pi, starts[1:]
-        )
-        xp.cumsum(starts[1:], out=starts[1:])
-        entries = int(starts[-1])
-        cols, vals = xp.empty(entries, np.int32), xp.empty(entries)
-        launcher.launch(
-            self._rows, "chain_rows", self.n_states, self.n_states, ptr, *self._P, pi, starts, cols, vals
-        )
-        return Chain(starts, cols, vals)
+        return follow(self.launcher, self._rows, self.problem.mdp.ptr, self._P, pi)
 
     def settle(self, chain: Chain, h: Any, e: Any, tol: float) -> tuple[Any, float]:
         """Relative values of the policy whose backup at h is off by e, and the span of what is left."""
@@ -119,7 +105,7 @@ class CudaSweeps:
 
     def law(self, chain: Chain, nu: Any, tol: float) -> tuple[Any, float]:
         """Long-run law of a chain from a guess, and an estimate of its L1 error."""
-        turned, xp = self.turned(chain), self.launcher.xp
+        turned, xp = transposed(self.launcher, chain), self.launcher.xp
         variant = self._of_chain(chain)
         numbers = xp.ones(2)  # change, mass
         work, out = xp.empty_like(nu), xp.empty_like(nu)
@@ -220,18 +206,6 @@ class CudaSweeps:
         )
         return out
 
-    def turned(self, chain: Chain) -> Chain:
-        """Transpose of a chain."""
-        launcher, xp, entries = self.launcher, self.launcher.xp, chain.cols.size
-        sizes = xp.zeros(self.n_states + 1, np.int64)
-        launcher.launch(self._model, "column_sizes", entries, entries, chain.cols, sizes[1:])
-        xp.cumsum(sizes[1:], out=sizes[1:])
-        cols, vals = xp.empty_like(chain.cols), xp.empty_like(chain.vals)
-        launcher.launch(
-            self._of_chain(chain), "turn", self.n_states, self.n_states, *chain, sizes[:-1].copy(), cols, vals
-        )
-        return Chain(sizes, cols, vals)
-
     def top(self, h: Any, mu: Any, pay: float, size: float) -> float:
         """Largest ``pay * r + G.T mu + P h - h`` with its rounding error; ``|h| <= size``."""
         mdp = self.problem.mdp
@@ -255,6 +229,19 @@ class CudaSweeps:
             )
         ).tolist()  # fmt: skip
         return e, low, high
+
+    def defect(self, pi: Any) -> float:
+        """Bound on the relative error of an entry of the policy's chain, against rows that add up to one."""
+        mdp = self.problem.mdp
+        numbers = self._reduce("defects", mdp.ptr, mdp.row, mdp.val, pi, largest=2, variant=self._rows)
+        actions = int((mdp.ptr[1:] - mdp.ptr[:-1]).max())
+        return (actions + 6) * EPS + 2 * float(numbers.sum())
+
+    def push(self, turned: Chain, x: Any) -> Any:
+        """Return x P, from the transpose of P."""
+        ones, out = self.launcher.xp.ones(2), self._vector()
+        self._reduce("law_sweep", *turned, 0.0, ones, x, out, sums=2, variant=self._of_chain(turned))
+        return out
 
     def _values(self, h: Any) -> Any:
         """Q = r + P h, (SA,)."""
