@@ -21,8 +21,9 @@ import cupy
 import numpy as np
 from benchmarks.table import table
 
-from fairmdp import DeviceProblem, solve_dual
+from fairmdp import DeviceProblem, solve_dual, solve_proximal
 from fairmdp.device_problem import DeviceMDP
+from fairmdp.kernels.cuda.chains import transposed
 from fairmdp.kernels.cuda.launcher import device_name, open_cuda
 from fairmdp.kernels.cuda.sweeps import CudaSweeps
 
@@ -87,6 +88,23 @@ def few_quotas(mdp, K=5, seed=0):
     return DeviceProblem(mdp, (gptr, gcol, cupy.ones(gcol.size)), True, at_least, np.ones(K), names)
 
 
+def every_state(mdp):
+    """A quota for every state: 0.3 times its share under the uniform policy."""
+    n = mdp.n_states
+    none = DeviceProblem(
+        mdp,
+        (cupy.zeros(n + 1, np.int64), cupy.zeros(0, np.int32), cupy.zeros(0)),
+        True,
+        np.zeros(0),
+        np.zeros(0),
+    )
+    device = CudaSweeps(open_cuda("sweeps"), none, 0.0, 1.0)
+    nu, _ = device.law(device.follow(cupy.full(mdp.n_pairs, 1 / ACTIONS)), device.full(1 / n), 1e-13)
+    places = cupy.arange(n + 1, dtype=np.int64)
+    sets = places, places[:-1].astype(np.int32), cupy.ones(n)
+    return DeviceProblem(mdp, sets, True, 0.3 * nu.get(), np.ones(n))
+
+
 def solved(problem, solve, **options):
     """Row of a solve: seconds, gap, slack, memory."""
     pool = cupy.get_default_memory_pool()
@@ -109,6 +127,10 @@ FIELDS = {
         "states", "quotas", "transitions", "bits", "tol", "seconds", "status", "gap", "worst_slack",
         "pool_gb", "counters",
     ],
+    "proximal": [
+        "states", "quotas", "transitions", "bits", "tol", "seconds", "status", "gap", "worst_slack",
+        "pool_gb", "counters",
+    ],
     "bandwidth": ["states", "kernel", "bytes", "ms", "tb_per_s", "part_of_copy"],
 }  # fmt: skip
 
@@ -122,6 +144,18 @@ def dual(options, add):
         for tol in options.gaps:
             for _ in range(options.repeat):
                 add({**solved(problem, solve_dual, tol=tol), "tol": tol})
+        del problem
+        cupy.get_default_memory_pool().free_all_blocks()
+
+
+def proximal(options, add):
+    """Rows of the per-state solver."""
+    solve_proximal(every_state(garnet(3000)), tol=1e-4)
+    for size in options.sizes:
+        problem = every_state(garnet(int(size), single=size >= options.single))
+        for tol in options.gaps:
+            watched = (lambda row: print({k: f"{v:.3g}" for k, v in row.items()})) if options.watch else None
+            add({**solved(problem, solve_proximal, tol=tol, progress=watched), "tol": tol})
         del problem
         cupy.get_default_memory_pool().free_all_blocks()
 
@@ -170,7 +204,7 @@ def dual_kernels(problem):
     h, nu = device.full(0.0), device.full(1 / n)
     backup = device.improve(h, np.full(K, 0.2), 1e-3)
     chain = device.follow(backup.pi)
-    turned = device.turned(chain)
+    turned = transposed(device.launcher, chain)
     e, out = backup.e, cupy.empty(n)
     last = cupy.zeros(2)
     mass = cupy.ones(2)
@@ -201,7 +235,7 @@ def dual_kernels(problem):
     yield (
         "turned",
         4 * links + sector * links + of_chain + 3 * sector * links + 32 * n,
-        timed(lambda: device.turned(chain)),
+        timed(lambda: transposed(launcher, chain)),
     )
     yield (
         "value_sweep",
@@ -242,6 +276,7 @@ def main():
     parser.add_argument("--gaps", type=float, nargs="+", default=[1e-6])
     parser.add_argument("--single", type=float, default=5e7)
     parser.add_argument("--repeat", type=int, default=2)
+    parser.add_argument("--watch", action="store_true", help="proximal: print every step")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
