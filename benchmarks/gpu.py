@@ -21,11 +21,15 @@ import cupy
 import numpy as np
 from benchmarks.table import table
 
-from fairmdp import DeviceProblem, solve_dual, solve_proximal
+from fairmdp import DeviceProblem, scenarios, solve_dual, solve_proximal
 from fairmdp.device_problem import DeviceMDP
 from fairmdp.kernels.cuda.chains import transposed
 from fairmdp.kernels.cuda.launcher import device_name, open_cuda
+from fairmdp.kernels.cuda.proximal import CudaProximal, _Rows
 from fairmdp.kernels.cuda.sweeps import CudaSweeps
+from fairmdp.reproduce import _long_run_shares
+from fairmdp.solvers.mirror_steps import Steps
+from fairmdp.solvers.mirror_sweep import mirror_sweep
 
 ACTIONS, BRANCHING, RING = 5, 5, 0.05
 
@@ -131,6 +135,7 @@ FIELDS = {
         "states", "quotas", "transitions", "bits", "tol", "seconds", "status", "gap", "worst_slack",
         "pool_gb", "counters",
     ],
+    "mirror": ["runs", "steps", "seconds", "reward", "reward_std", "nu0", "nu1", "nu2"],
     "bandwidth": ["states", "kernel", "bytes", "ms", "tb_per_s", "part_of_copy"],
 }  # fmt: skip
 
@@ -160,6 +165,26 @@ def proximal(options, add):
         cupy.get_default_memory_pool().free_all_blocks()
 
 
+def mirror(options, add):
+    """The three-state experiment of the paper: 20,000 steps of size 0.01, averages of the iterates."""
+    problem, settings = scenarios.three_state((0.1, 0.1, 0.25)), Steps(0.01, 0.01, 100.0)
+    mirror_sweep(problem, settings, runs=100, steps=100, device="cuda")
+    for runs in (int(size) for size in options.sizes):
+        began = time.perf_counter()
+        sweep = mirror_sweep(problem, settings, runs=runs, steps=20_000, device="cuda")
+        seconds = time.perf_counter() - began
+        mdp = problem.mdp
+        pi = sweep.x / np.add.reduceat(sweep.x, mdp.pair_ptr[:-1], axis=1)[:, mdp.s_of]
+        nu = _long_run_shares(mdp, pi)
+        reward = (pi * nu[:, mdp.s_of]) @ mdp.r
+        add(
+            dict(
+                runs=runs, steps=20_000, seconds=f"{seconds:.3f}", reward=f"{reward.mean():.6f}",
+                reward_std=f"{reward.std():.6f}", **{f"nu{s}": f"{nu[:, s].mean():.6f}" for s in range(3)},
+            )
+        )  # fmt: skip
+
+
 def timed(action, repeat=5):
     """Median milliseconds of an action on the device."""
     action()
@@ -186,7 +211,8 @@ def bandwidth(options, add):
     copy = copy_bandwidth()
     add(dict(kernel="copy", tb_per_s=f"{copy / 1e12:.2f}"))
     for size in options.sizes:
-        for kernel, moved, ms in dual_kernels(few_quotas(garnet(int(size), single=size >= options.single))):
+        mdp = garnet(int(size), single=size >= options.single)
+        for kernel, moved, ms in [*dual_kernels(few_quotas(mdp)), *proximal_kernels(every_state(mdp))]:
             rate = moved / (ms / 1e3)
             add(
                 dict(
@@ -268,6 +294,49 @@ def dual_kernels(problem):
     )
 
 
+def proximal_kernels(problem):
+    """Kernels of the per-state solver where about a tenth of the states play two actions."""
+    mdp, n, sector = problem.mdp, problem.mdp.n_states, 32
+    kernels = CudaProximal(open_cuda("proximal"))
+    place = kernels.place(problem)
+    model, c = place.model._replace(w=kernels.put(problem.at_least / problem.at_least.sum())), place.rho
+    scratch, pairs = kernels.scratch_for(model), mdp.n_pairs
+    h = cupy.random.default_rng(0).random(n)
+    q, z, theta, u = cupy.empty(pairs), cupy.zeros(pairs), cupy.zeros(n), cupy.zeros(pairs)
+    kernels.advantages(model, place.r, h, q)
+    lam, _ = kernels.project(model, scratch, z.copy(), q, u, 0.0, 5.0, c, 0.0, z, theta)
+    centre, g = cupy.zeros(pairs), cupy.zeros(n)
+    support = int((z > 0).sum())
+    links = support * (BRANCHING + 1)
+    matrix = mdp.row.nbytes + mdp.col.nbytes + mdp.val.nbytes
+    yield (
+        "advantages",
+        matrix + 16 * pairs + 8 * n + sector * mdp.n_transitions,
+        timed(lambda: kernels.advantages(model, place.r, h, q)),
+    )
+    yield (
+        "lift",
+        32 * pairs + 32 * n,
+        timed(
+            lambda: kernels.launcher.reduce(
+                kernels._alone(model), "lift", n, n, model.pairs, model.w, centre, q, u, 0.0, 5.0, z,
+                scratch.top, scratch.second, sums=2,
+            )
+        ),
+    )  # fmt: skip
+    kernels.project(model, scratch, centre, q, u, 0.0, 5.0, c, lam, z, theta)
+    row_bytes = (mdp.val.dtype.itemsize + 4) * links
+    yield (
+        "flow",
+        8 * pairs + 24 * n + row_bytes + 2 * sector * links,
+        timed(lambda: kernels.flow(model, z, g)),
+    )
+    rows = _Rows(kernels, model, z, theta >= lam, model.w)
+    p, out = cupy.ones(n, np.float32), cupy.zeros(n, np.float32)
+    entries = rows.to.size
+    yield "bend_rows", 8 * entries + 16 * rows.n_rows + 3 * sector * entries, timed(lambda: rows.bend(p, out))
+
+
 def main():
     """Write the rows of one kind."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -277,8 +346,12 @@ def main():
     parser.add_argument("--single", type=float, default=5e7)
     parser.add_argument("--repeat", type=int, default=2)
     parser.add_argument("--watch", action="store_true", help="proximal: print every step")
+    parser.add_argument("--entries", type=int, help="of a row for each of its lanes")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
+    if options.entries:
+        for name in ("sweeps", "proximal"):
+            open_cuda(name).entries = options.entries
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     with table("gpu", FIELDS[options.what], options.out, note=f"on {device_name()}") as add:
         globals()[options.what](options, add)

@@ -20,7 +20,10 @@ from fairmdp import (
     verify,
 )
 from fairmdp.kernels.cuda.launcher import open_cuda
+from fairmdp.solvers import mirror_sweep as mirror_sweeps
 from fairmdp.solvers import on_device
+from fairmdp.solvers.mirror_steps import Steps
+from fairmdp.solvers.mirror_sweep import mirror_sweep
 from fairmdp.solvers.policy import uniform_policy
 
 
@@ -111,3 +114,24 @@ def test_per_state_problem_on_the_device(on_proximal_launcher):
     exact = Chain.of(problem.mdp, launcher.get(sol.policy)).shares
     assert np.abs(sol.shares / exact - 1).max() <= 1e-11
     assert sol.worst_slack >= -1e-12
+
+
+# --- many runs of Algorithm 1 --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["host", "gpu"])
+def test_mirror_sweep_makes_the_runs_of_the_cpu(where, tmp_path, monkeypatch):
+    if where == "gpu":
+        gpu()
+    elif shutil.which("g++") is None:
+        pytest.skip("no g++ to compile the CUDA sources with")
+    else:
+        monkeypatch.setattr(mirror_sweeps, "open_cuda", lambda name: host_launcher(name, tmp_path))
+    problem = scenarios.three_state(rho=[0.1, 0.1, 0.25])
+    at_least = np.array([[0.1, 0.1, 0.25], [0.1, 0.0, 0.3], [0.2, 0.2, 0.2]] * 4)
+    how = dict(runs=12, steps=3000, seed=7, at_least=at_least)
+    settings = Steps(0.05, 0.01, 20.0)
+    there, here = (mirror_sweep(problem, settings, **how, device=device) for device in ("cuda", "cpu"))
+    np.testing.assert_allclose(there.x, here.x, atol=1e-9)
+    np.testing.assert_allclose(there.lam, here.lam, atol=1e-9)
+    assert np.ptp(here.x, axis=0).max() > 1e-3

@@ -31,6 +31,6 @@ def transposed(launcher: Launcher, chain: Chain) -> Chain:
     launcher.launch(Variant(), "column_sizes", entries, entries, chain.cols, sizes)
     xp.cumsum(sizes, out=sizes)
     cols, vals = xp.empty_like(chain.cols), xp.empty_like(chain.vals)
-    variant = Variant(launcher.lanes(entries / n))
+    variant = Variant(launcher.row_lanes(entries / n))
     launcher.launch(variant, "turn", n, n, *chain, starts[:-1].copy(), cols, vals)
     return Chain(starts, cols, vals)

@@ -12,6 +12,7 @@ from fairmdp.errors import DeviceError
 MOST_QUOTAS = 4096  # what the shared memory of a block has room for
 _THREADS = 256  # of a block
 _BLOCKS = 16  # for each multiprocessor
+_ENTRIES = 2  # of a row for each of its lanes, so that several are fetched at once
 _OFFER = 'to solve on the CPU, leave device out or say device="cpu"'
 
 Kernel = Callable[[tuple[int, int], tuple[int], tuple[Any, ...]], None]
@@ -36,7 +37,11 @@ class Variant(NamedTuple):
         return chosen | ({"DERIVED": "1"} if self.single else {})
 
 
-_PARTS = {"sweeps": ("prelude", "sweeps"), "proximal": ("prelude", "sweeps", "proximal")}
+_PARTS = {
+    "sweeps": ("prelude", "sweeps"),
+    "proximal": ("prelude", "sweeps", "proximal"),
+    "mirror": ("prelude", "mirror"),
+}
 
 
 def source(name: str) -> str:
@@ -67,13 +72,18 @@ class Launcher:
         warp: int = 32,
     ) -> None:
         self.xp, self._load, self._blocks, self._threads, self._warp = xp, load, blocks, threads, warp
+        self.entries = _ENTRIES
 
-    def lanes(self, mean: float) -> int:
-        """Threads to share a row of so many entries on average: the next power of two, up to a warp."""
+    def lanes(self, parts: float) -> int:
+        """Threads to share so many parts of an item: the next power of two, up to a warp."""
         lanes = 1
-        while lanes < min(mean, self._warp):
+        while lanes < min(parts, self._warp):
             lanes *= 2
         return lanes
+
+    def row_lanes(self, mean: float) -> int:
+        """Threads to share a row of so many entries on average."""
+        return self.lanes(mean / self.entries)
 
     def put(self, array: Any) -> Any:
         """Bring an array to the device, unless it is there."""
@@ -92,24 +102,24 @@ class Launcher:
         """Room for what the blocks of a launch leave behind, (columns, blocks)."""
         return self.xp.empty((columns, self._grid(items, variant)))
 
-    def fold(self, partials: Any, least: int = 0, largest: int = 0) -> Any:
+    def fold(self, partials: Any, least: int = 0, largest: int = 0, out: Any = None) -> Any:
         """Combine the columns of partials: the first ones by their least, the next by their largest number,
         the others by their sum. The result stays on the device.
         """  # noqa: D205
         columns, blocks = partials.shape
-        out = self.xp.empty(columns)
+        out = self.xp.empty(columns) if out is None else out
         kernel = self._load(Variant(), "fold")
         kernel((columns, 1), (self._threads,), (blocks, least, largest, partials, out))
         return out
 
     def reduce(
         self, variant: Variant, name: str, items: int, *args: Any, least: int = 0, largest: int = 0,
-        sums: int = 0, rows: int = 1,
+        sums: int = 0, rows: int = 1, out: Any = None,
     ) -> Any:  # fmt: skip
         """Run a kernel whose last argument takes partials, and fold these."""
         partials = self.partials(least + largest + sums, items, variant)
         self.launch(variant, name, items, *args, partials, rows=rows)
-        return self.fold(partials, least, largest)
+        return self.fold(partials, least, largest, out)
 
     def _grid(self, items: int, variant: Variant) -> int:
         return max(1, min(self._blocks, -(-items * variant.lanes // self._threads)))

@@ -45,7 +45,7 @@ __device__ inline double leaving(i64 i, i64 s, const Offset* row, const int* col
 
 // Copies row i times `sign` to `to` and `value`, in a single thread; returns its length.
 __device__ inline i64 copy_row_alone(
-    i64 i, const Offset* row, const int* col, const Prob* val, double sign, int* to, double* value
+    i64 i, const Offset* row, const int* col, const Prob* val, double sign, int* to, float* value
 ) {
     const i64 first = row[i], size = row[i + 1] - first;
     double rest = 1;
@@ -232,7 +232,7 @@ extern "C" __global__ void curvature_sizes(
 extern "C" __global__ void curvature_rows(
     i64 G, const i64* ptr, const i64* first, const Offset* row, const int* col, const Prob* val, const double* w,
     const double* z, const bool* loose, const i64* row_starts, const i64* entry_starts, i64* starts, int* to,
-    double* value, double* weight, double* mean, double* diagonal, double* partials
+    float* value, double* weight, double* mean, double* diagonal, double* partials
 ) {
     double total = 0;
     for (i64 g = thread(); g < G; g += threads()) {
@@ -266,7 +266,7 @@ extern "C" __global__ void curvature_rows(
         if (pair) {
             starts[line] = begin;
             weight[line] = 1 / resistance;
-            for (i64 k = begin; k < at; k++) atomicAdd(&diagonal[to[k]], value[k] * value[k] / resistance);
+            for (i64 k = begin; k < at; k++) atomicAdd(&diagonal[to[k]], value[k] / resistance * value[k]);
         }
     }
     leave(SUM, total, 0, partials);
@@ -274,22 +274,22 @@ extern "C" __global__ void curvature_rows(
 
 // out += weight (a p) a over the single rows.
 extern "C" __global__ void bend_rows(
-    i64 rows, const i64* starts, const int* to, const double* value, const double* weight, const double* p,
-    double* out
+    i64 rows, const i64* starts, const int* to, const float* value, const double* weight, const float* p,
+    float* out
 ) {
     for (i64 line = group(); line < rows; line += groups()) {
         if (weight[line] < 0) continue;
         double y = 0;
         for (i64 k = starts[line] + lane(); k < starts[line + 1]; k += LANES) y += value[k] * p[to[k]];
         y = weight[line] * lane_sum(y);
-        for (i64 k = starts[line] + lane(); k < starts[line + 1]; k += LANES) atomicAdd(&out[to[k]], y * value[k]);
+        for (i64 k = starts[line] + lane(); k < starts[line + 1]; k += LANES) atomicAdd(&out[to[k]], (float)(y * value[k]));
     }
 }
 
 // The same over the blocks, less the mean of each; `blocks` are their groups, `seen` has room for a number a row.
 extern "C" __global__ void bend_blocks(
-    i64 n_blocks, const i64* blocks, const i64* row_starts, const i64* starts, const int* to, const double* value,
-    const double* weight, const double* p, double* seen, double* out
+    i64 n_blocks, const i64* blocks, const i64* row_starts, const i64* starts, const int* to, const float* value,
+    const double* weight, const float* p, double* seen, float* out
 ) {
     for (i64 b = thread(); b < n_blocks; b += threads()) {
         const i64 from = row_starts[blocks[b]], stop = row_starts[blocks[b] + 1];
@@ -304,7 +304,7 @@ extern "C" __global__ void bend_blocks(
         mean /= mass;
         for (i64 line = from; line < stop; line++) {
             const double y = -weight[line] * (seen[line] - mean);
-            for (i64 k = starts[line]; k < starts[line + 1]; k++) atomicAdd(&out[to[k]], y * value[k]);
+            for (i64 k = starts[line]; k < starts[line + 1]; k++) atomicAdd(&out[to[k]], (float)(y * value[k]));
         }
     }
 }
@@ -314,14 +314,15 @@ extern "C" __global__ void bend_blocks(
 
 // left = -g, p = left / diagonal. Partials: size, mean p.
 extern "C" __global__ void cg_begin(
-    i64 n, const double* g, const double* diagonal, const double* mean, double* left, double* p, double* partials
+    i64 n, const double* g, const double* diagonal, const double* mean, double* left, float* p, double* partials
 ) {
     double size = 0, common = 0;
     for (i64 s = thread(); s < n; s += threads()) {
         left[s] = -g[s];
-        p[s] = left[s] / diagonal[s];
-        size += left[s] * p[s];
-        common += mean[s] * p[s];
+        const double scaled = left[s] / diagonal[s];
+        p[s] = scaled;
+        size += left[s] * scaled;
+        common += mean[s] * scaled;
     }
     leave(SUM, size, 0, partials);
     leave(SUM, common, 1, partials);
@@ -329,24 +330,24 @@ extern "C" __global__ void cg_begin(
 
 // out = damping p - (mean p) mean / total, onto which the rows are added.
 extern "C" __global__ void cg_product(
-    i64 n, const double* now, const double* total, const double* damping, const double* mean, const double* p,
-    double* out
+    i64 n, const double* now, const double* total, const double* damping, const double* mean, const float* p,
+    float* out
 ) {
     const double common = total[0] > 0 ? now[1] / total[0] : 0;
     for (i64 s = thread(); s < n; s += threads()) out[s] = damping[s] * p[s] - common * mean[s];
 }
 
 // Partials: p out.
-extern "C" __global__ void cg_bend(i64 n, const double* p, const double* out, double* partials) {
+extern "C" __global__ void cg_bend(i64 n, const float* p, const float* out, double* partials) {
     double bend = 0;
-    for (i64 s = thread(); s < n; s += threads()) bend += p[s] * out[s];
+    for (i64 s = thread(); s < n; s += threads()) bend += (double)p[s] * out[s];
     leave(SUM, bend, 0, partials);
 }
 
 // d += a p, left -= a out with a = size / bend, or nothing where H does not bend. Partials: next.
 extern "C" __global__ void cg_step(
-    i64 n, const double* now, const double* met, const double* diagonal, const double* mean, const double* p,
-    const double* out, double* d, double* left, double* partials
+    i64 n, const double* now, const double* met, const double* diagonal, const double* mean, const float* p,
+    const float* out, double* d, double* left, double* partials
 ) {
     const double a = met[0] > 0 ? now[0] / met[0] : 0;
     double size = 0, common = 0;
@@ -364,13 +365,14 @@ extern "C" __global__ void cg_step(
 // p = left / diagonal + b p with b = next size / size; `then` is the new `now`. Then as `cg_product`.
 extern "C" __global__ void cg_turn(
     i64 n, const double* now, const double* next, const double* total, const double* damping,
-    const double* diagonal, const double* mean, const double* left, double* p, double* out, double* then
+    const double* diagonal, const double* mean, const double* left, float* p, float* out, double* then
 ) {
     const double b = now[0] > 0 ? next[0] / now[0] : 0, along = next[1] + b * now[1];
     const double common = total[0] > 0 ? along / total[0] : 0;
     for (i64 s = thread(); s < n; s += threads()) {
-        p[s] = left[s] / diagonal[s] + b * p[s];
-        out[s] = damping[s] * p[s] - common * mean[s];
+        const double turned = left[s] / diagonal[s] + b * p[s];
+        p[s] = turned;
+        out[s] = damping[s] * turned - common * mean[s];
     }
     if (thread() == 0) then[0] = next[0], then[1] = along;
 }

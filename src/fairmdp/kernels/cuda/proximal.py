@@ -1,7 +1,8 @@
 """The array functions of the per-state solver on a GPU: the twin of `kernels.proximal`.
 
 Vectors are CuPy arrays. Scattered sums are added in the order in which threads come by, so the last digits
-of two runs may differ. Ceilings are lowered by Jacobi's sweeps in place of Gauss and Seidel's.
+of two runs may differ. Conjugate gradients multiply in single precision, which keeps their vectors in cache,
+and add up in double. Ceilings are lowered by Jacobi's sweeps in place of Gauss and Seidel's.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ class CudaProximal:
         launcher, xp, S = self.launcher, self.xp, model.w.size
         alone = self._alone(model)
         rows = _Rows(self, model, z, loose, damping)
-        left, p, out = xp.empty(S), xp.empty(S), xp.empty(S)
+        left, p, out = xp.empty(S), xp.empty(S, np.float32), xp.empty(S, np.float32)
         d.fill(0.0)
         now = launcher.reduce(alone, "cg_begin", S, S, g, rows.diagonal, rows.mean, left, p, sums=2)
         goal = tol * tol * float(now[0])
@@ -164,7 +165,7 @@ class CudaProximal:
         """Power sweeps of a policy's chain from nu, in place; returns the last relative change."""
         launcher, S = self.launcher, model.w.size
         turned = transposed(launcher, follow(launcher, self._rows(model), model.pairs, model[:3], pi))
-        variant = self._alone(model)._replace(lanes=launcher.lanes(turned.cols.size / S))
+        variant = self._alone(model)._replace(lanes=launcher.row_lanes(turned.cols.size / S))
         numbers = self.xp.ones(2)  # change, mass
         source, target = nu.copy(), self.xp.empty_like(nu)
         change = math.inf
@@ -194,7 +195,7 @@ class CudaProximal:
     def _rows(self, model: Model) -> Variant:
         """Lanes that share the entries of a row."""
         mean = model.data.size / (model.indptr.size - 1)
-        return self._alone(model)._replace(lanes=self.launcher.lanes(mean))
+        return self._alone(model)._replace(lanes=self.launcher.row_lanes(mean))
 
     def _groups(self, model: Model) -> Variant:
         """Lanes that share the states of a group, where these are many."""
@@ -223,7 +224,7 @@ class _Rows:
             xp.cumsum(starts, out=starts)
         self.n_rows, entries = int(row_starts[-1]), int(entry_starts[-1])
         self.starts = xp.full(self.n_rows + 1, entries, np.int64)
-        self.to, self.value = xp.empty(entries, np.int32), xp.empty(entries)
+        self.to, self.value = xp.empty(entries, np.int32), xp.empty(entries, np.float32)
         self.weight = xp.empty(self.n_rows)
         self.mean, self.diagonal = xp.zeros_like(model.w), damping.copy()
         self.total = self.launcher.reduce(
@@ -232,7 +233,7 @@ class _Rows:
         )  # fmt: skip
         self.blocks, self.row_starts = xp.flatnonzero(several), row_starts
         self.seen = xp.empty(self.n_rows if self.blocks.size else 0)
-        self._variant = self._alone._replace(lanes=self.launcher.lanes(entries / max(self.n_rows, 1)))
+        self._variant = self._alone._replace(lanes=self.launcher.row_lanes(entries / max(self.n_rows, 1)))
 
     def bend(self, p: Any, out: Any) -> None:
         """Out += H p / sigma but for the mean of the loose rows."""

@@ -24,6 +24,8 @@ struct Sets {
     }
 };
 
+const i64 STAGED = 2048;  // pairs that a block keeps in shared memory
+
 // --- backups -----------------------------------------------------------------------------------------------
 
 // q = (r - base) / scale + P h.
@@ -44,26 +46,39 @@ extern "C" __global__ void soft_states(
     double tau, double rare, const double* h, double* pi, double* e, double* partials
 ) {
     const Sets sets = {gptr, gcol, gval, by_state};
+    __shared__ double staged[STAGED];
     double low = FAR, high = -FAR, top = -FAR;
-    for (i64 s = thread(); s < n; s += threads()) {
-        double best = -FAR;
-        for (i64 i = ptr[s]; i < ptr[s + 1]; i++) {
-            const double q = pi[i] + sets.price(s, i, mu);
-            pi[i] = q;
-            best = fmax(best, q);
+    for (i64 first = (i64)blockIdx.x * blockDim.x; first < n; first += threads()) {
+        // The pairs of a block's states lie side by side: they are fetched and put back together if they fit.
+        const i64 last = first + blockDim.x < n ? first + blockDim.x : n, from = ptr[first], size = ptr[last] - from;
+        const bool fits = size <= STAGED;
+        double* q = fits ? staged : pi + from;
+        if (fits)
+            for (i64 i = threadIdx.x; i < size; i += blockDim.x) staged[i] = pi[from + i];
+        __syncthreads();
+        const i64 s = first + threadIdx.x;
+        if (s < n) {
+            const i64 begin = ptr[s] - from, end = ptr[s + 1] - from;
+            double best = -FAR, total = 0;
+            for (i64 i = begin; i < end; i++) {
+                q[i] += sets.price(s, from + i, mu);
+                best = fmax(best, q[i]);
+            }
+            for (i64 i = begin; i < end; i++) {
+                const double weight = exp((q[i] - best) / tau);
+                q[i] = weight < rare ? 0 : weight;
+                total += q[i];
+            }
+            for (i64 i = begin; i < end; i++) q[i] /= total;
+            const double off = best + tau * log(total) - h[s];
+            e[s] = off;
+            low = fmin(low, off);
+            high = fmax(high, off);
+            top = fmax(top, best - h[s]);
         }
-        double total = 0;
-        for (i64 i = ptr[s]; i < ptr[s + 1]; i++) {
-            double weight = exp((pi[i] - best) / tau);
-            weight = weight < rare ? 0 : weight;
-            pi[i] = weight;
-            total += weight;
-        }
-        for (i64 i = ptr[s]; i < ptr[s + 1]; i++) pi[i] /= total;
-        e[s] = best + tau * log(total) - h[s];
-        low = fmin(low, e[s]);
-        high = fmax(high, e[s]);
-        top = fmax(top, best - h[s]);
+        __syncthreads();
+        if (fits)
+            for (i64 i = threadIdx.x; i < size; i += blockDim.x) pi[from + i] = staged[i];
     }
     leave(LEAST, low, 0, partials);
     leave(LARGEST, high, 1, partials);
@@ -214,6 +229,7 @@ extern "C" __global__ void block_sweep(
     if (c < K)
         for (i64 s = group(); s < n; s += groups()) {
             double sum = F[s * width + c];
+#pragma unroll 4
             for (i64 k = starts[s]; k < starts[s + 1]; k++) sum += vals[k] * H[cols[k] * width + c];
             const double off = sum - H[s * width + c];
             out[s * width + c] = sum - damping * off;

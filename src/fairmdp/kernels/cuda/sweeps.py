@@ -16,6 +16,7 @@ from fairmdp.kernels.bellman import FACTORED, RARE, Backup, Chain, Factors
 from fairmdp.kernels.cuda.chains import follow, transposed
 from fairmdp.kernels.cuda.launcher import Launcher, Variant
 
+_LOOK, _LARGE = 4, 3_000_000  # sweeps from one look at what is left to the next, below so many states
 EPS = float(np.finfo(float).eps)
 
 
@@ -38,8 +39,10 @@ class CudaSweeps:
         self._P = mdp.row, mdp.col, mdp.val
         self._G = *problem.sets, int(problem.by_state)
         self._model = Variant(1, mdp.row.dtype == np.int64, mdp.val.dtype == np.float32)
-        self._rows = self._model._replace(lanes=launcher.lanes(mdp.col.size / max(self.n_pairs, 1)))
+        self._rows = self._model._replace(lanes=launcher.row_lanes(mdp.col.size / max(self.n_pairs, 1)))
         self._columns = self._model._replace(lanes=launcher.lanes(self.n_quotas))
+        # Asking a device how it fares takes as long as a sweep over a small model.
+        self._look = _LOOK if self.n_states < _LARGE else 1
         # Rows of H begin where sectors of memory do, so that fetching one wastes little.
         self._width = -(-self.n_quotas // self._columns.lanes) * self._columns.lanes
 
@@ -90,17 +93,19 @@ class CudaSweeps:
         variant, xp = self._of_chain(chain), self.launcher.xp
         h, work, out = h + (1 - self.damping) * e, xp.empty_like(e), xp.empty_like(e)
         last, span = xp.zeros(2), math.inf
-        for _ in range(self.most):
-            last = self.launcher.reduce(
-                variant, "value_sweep", self.n_states, self.n_states, *chain, self.damping, last, e, out, h,
-                least=1, largest=1,
-            )  # fmt: skip
-            self.sweeps += 1
+        for _ in range(0, self.most, self._look):
+            numbers = xp.empty((self._look, 2))
+            for row in numbers:
+                last = self.launcher.reduce(
+                    variant, "value_sweep", self.n_states, self.n_states, *chain, self.damping, last, e, out,
+                    h, least=1, largest=1, out=row,
+                )  # fmt: skip
+                e, out, work = out, work, out
+            self.sweeps += self._look
             low, high = self.get(last).tolist()
             span = high - low
             if span <= tol:
                 break
-            e, out, work = out, work, out
         return h, span
 
     def law(self, chain: Chain, nu: Any, tol: float) -> tuple[Any, float]:
@@ -110,19 +115,21 @@ class CudaSweeps:
         numbers = xp.ones(2)  # change, mass
         work, out = xp.empty_like(nu), xp.empty_like(nu)
         last, rate, error = math.inf, 0.0, math.inf
-        for _ in range(self.most):
-            numbers = self.launcher.reduce(
-                variant, "law_sweep", self.n_states, self.n_states, *turned, self.damping, numbers, nu, out,
-                sums=2,
-            )  # fmt: skip
-            self.sweeps += 1
-            nu, out, work = out, work, out
-            change = float(numbers[0])
-            rate = max(change / last, 0.95 * rate)  # complex eigenvalues make single ratios oscillate
-            last = change
-            error = change / (1 - rate) if rate < 1 else math.inf
-            if error <= tol or change <= 1e-15:
-                break
+        for _ in range(0, self.most, self._look):
+            ends = xp.empty((self._look, 2))
+            for row in ends:
+                numbers = self.launcher.reduce(
+                    variant, "law_sweep", self.n_states, self.n_states, *turned, self.damping, numbers, nu,
+                    out, sums=2, out=row,
+                )  # fmt: skip
+                nu, out, work = out, work, out
+            self.sweeps += self._look
+            for change in self.get(ends)[:, 0].tolist():
+                rate = max(change / last, 0.95 * rate)  # complex eigenvalues make single ratios oscillate
+                last = change
+                error = change / (1 - rate) if rate < 1 else math.inf
+                if error <= tol or change <= 1e-15:
+                    return nu / numbers[1], error
         return nu / numbers[1], error
 
     def totals(self, pi: Any, nu: Any, e: Any) -> tuple[Any, float, float]:
@@ -264,7 +271,7 @@ class CudaSweeps:
         return self.launcher.xp.empty(self.n_states)
 
     def _of_chain(self, chain: Chain) -> Variant:
-        return self._model._replace(lanes=self.launcher.lanes(chain.cols.size / self.n_states))
+        return self._model._replace(lanes=self.launcher.row_lanes(chain.cols.size / self.n_states))
 
     def _reduce(self, name: str, *args: Any, variant: Variant | None = None, **counts: int) -> Any:
         """A reduction over the states."""
