@@ -8,6 +8,7 @@ static thread_local Place blockIdx, threadIdx;
 static Place blockDim, gridDim;
 static pthread_barrier_t all, lanes_of[1024];
 static double exchange[1024];
+static int exchange_int[1024];
 
 #define __device__
 #define __global__
@@ -34,6 +35,18 @@ static inline double __shfl_xor_sync(unsigned mask, double x, int step) {
     exchange[threadIdx.x] = x;
     pthread_barrier_wait(meet);
     const double other = exchange[threadIdx.x ^ step];
+    pthread_barrier_wait(meet);
+    return other;
+}
+
+static inline double* table(double) { return exchange; }
+static inline int* table(int) { return exchange_int; }
+
+template <class T> static inline T __shfl_sync(unsigned mask, T x, int lane, int width) {
+    pthread_barrier_t* meet = &lanes_of[threadIdx.x / LANES * LANES];
+    table(x)[threadIdx.x] = x;
+    pthread_barrier_wait(meet);
+    const T other = table(x)[threadIdx.x / width * width + lane];
     pthread_barrier_wait(meet);
     return other;
 }

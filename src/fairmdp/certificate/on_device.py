@@ -19,7 +19,7 @@ from fairmdp.kernels.cuda.sweeps import EPS, CudaSweeps
 from fairmdp.validation import Floats
 
 _ROUGH = 1e-3  # what is left of a witness's right-hand side, relative to it, once it is good enough
-_NARROW = 1e-10  # width of an interval, relative to what is averaged, at which to be content
+_NARROW = 3e-10  # width of an interval, relative to what is averaged, at which to be content
 
 
 def ceiling(device: CudaSweeps, bias: Any, prices: Floats, *, pay: float = 1.0) -> float:
@@ -32,14 +32,19 @@ def law(device: CudaSweeps, policy: Any) -> Law:
     """Proven intervals for the gain and the shares of a policy."""
     r = device.problem.mdp.r
     low, high = float(r.min()), float(r.max())
-    chain = device.follow(policy)
-    intervals = [
-        _mean(device, policy, chain, k, size, span)
-        for k, size, span in (
-            (-1, max(abs(low), abs(high)), high - low),
-            *((k, 1.0, 1.0) for k in range(device.n_quotas)),
-        )
-    ]
+    columns = device.n_quotas + 1  # the rewards, in units of their span, then the quotas
+    H = device.launcher.xp.zeros((device.n_states, device.width(columns)))
+    sizes = [max(abs(low), abs(high)), *[1.0] * device.n_quotas]
+    units = [(high - low) or 1.0, *[1.0] * device.n_quotas]
+    nowhere = device.full(0.0)
+    for k in range(columns):
+        f, _, _ = device.mean_bounds(policy, k - 1, nowhere, sizes[k], 0.0)
+        H[:, k] = (f - float(f.mean())) / units[k]
+    H, _ = device.biases(device.follow(policy), H, columns, _NARROW)
+    intervals = []
+    for k in range(columns):
+        h, size = _centred(H[:, k] * units[k])
+        intervals.append(device.mean_bounds(policy, k - 1, h, sizes[k], size)[1:])
     shares = np.clip(np.array(intervals[1:]).reshape(-1, 2), 0.0, 1.0)
     return Law(intervals[0], shares, float(np.diff(shares, axis=1).max(initial=0.0)))
 
@@ -93,18 +98,6 @@ def _resting(device: CudaSweeps, turned: Any) -> Any:
         v = 0.9 * pushed + 0.1 * v
         v /= v.sum()
     return v
-
-
-def _mean(
-    device: CudaSweeps, policy: Any, chain: Any, k: int, size_f: float, span: float
-) -> tuple[float, float]:
-    """Interval for the long-run mean of quota k, or of the rewards where k is -1."""
-    h = device.full(0.0)
-    f, _, _ = device.mean_bounds(policy, k, h, size_f, 0.0)
-    h, _ = device.settle(chain, h, f - float(f.mean()), _NARROW * span)
-    h, size = _centred(h)
-    _, low, high = device.mean_bounds(policy, k, h, size_f, size)
-    return low, high
 
 
 def _centred(h: Any) -> tuple[Any, float]:

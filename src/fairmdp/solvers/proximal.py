@@ -53,6 +53,8 @@ Progress = Callable[[dict[str, float]], None]
 _OUTER = 250  # proximal steps before giving up
 _PATIENCE = 20  # proximal steps without halving the gap after which sigma may grow further and tau falls
 _SIGMA, _SIGMA_LIMIT, _SIGMA_MOST = 1.0, 4e2, 1e6
+_LARGE = 300_000  # states from which on sigma may grow to _LARGE_LIMIT, and a polish takes twice the steps
+_LARGE_LIMIT = 1e3
 _SIGMA_GROWTH = 1.5  # faster growth leaves the inner problems unsolved
 _INNER = 1.0  # inner problems stop at |g| < _INNER min(1, |z - z_k|) / sqrt(sigma)
 _NEWTON = 40
@@ -209,7 +211,9 @@ class _Run:
         self.centre = self.spread / self.model.w[self.s_of]
         self.point = self._origin(self.centre)
         self.kernels.advantages(self.model, self.r, self.point.h, self.point.q)
-        self.sigma, self.limit, self.raise_ = _SIGMA, _SIGMA_LIMIT, self._raise_within(_RAISE)
+        large = nu.size >= _LARGE
+        self.limit, self.polish = (_LARGE_LIMIT, 2 * _POLISH) if large else (_SIGMA_LIMIT, _POLISH)
+        self.sigma, self.raise_ = _SIGMA, self._raise_within(_RAISE)
         self.tau = _TAU
         self.halved = (math.inf, 0.0)  # gap when it had last halved, and at which step
         self.upper, self.witness = math.inf, (self.point.h.copy(), np.zeros_like(self.rho))
@@ -455,7 +459,7 @@ class _Run:
         polished.h[:], polished.q[:] = point.h, point.q
         polished.lam = point.lam * _POLISH_SIGMA / self.sigma
         sigma, done = _POLISH_SIGMA, lambda _, norm, worst: worst < fine
-        self._minimise(polished, self.r, point.z, sigma, 0.0, c, done, _POLISH, _POLISH_CG_TOL)
+        self._minimise(polished, self.r, point.z, sigma, 0.0, c, done, self.polish, _POLISH_CG_TOL)
         pi = np.empty_like(self.r)
         k.policy(model, polished.z, point.q, pi)
         nu = self._visits(polished.z * model.w[self.s_of])

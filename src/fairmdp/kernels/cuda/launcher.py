@@ -12,7 +12,6 @@ from fairmdp.errors import DeviceError
 MOST_QUOTAS = 4096  # what the shared memory of a block has room for
 _THREADS = 256  # of a block
 _BLOCKS = 16  # for each multiprocessor
-_ENTRIES = 2  # of a row for each of its lanes, so that several are fetched at once
 _OFFER = 'to solve on the CPU, leave device out or say device="cpu"'
 
 Kernel = Callable[[tuple[int, int], tuple[int], tuple[Any, ...]], None]
@@ -72,7 +71,6 @@ class Launcher:
         warp: int = 32,
     ) -> None:
         self.xp, self._load, self._blocks, self._threads, self._warp = xp, load, blocks, threads, warp
-        self.entries = _ENTRIES
 
     def lanes(self, parts: float) -> int:
         """Threads to share so many parts of an item: the next power of two, up to a warp."""
@@ -82,8 +80,8 @@ class Launcher:
         return lanes
 
     def row_lanes(self, mean: float) -> int:
-        """Threads to share a row of so many entries on average."""
-        return self.lanes(mean / self.entries)
+        """Threads to share a row of a chain: fewer, since more is done for each row."""
+        return self.lanes(mean / 2)
 
     def put(self, array: Any) -> Any:
         """Bring an array to the device, unless it is there."""

@@ -14,6 +14,7 @@ typedef unsigned long long u64;
 #endif
 
 const double FAR = 1.7976931348623157e308;
+const int MOST_THREADS = 256;  // of a block
 const double EPS = 2.220446049250313e-16;
 
 __device__ inline i64 thread() { return (i64)blockIdx.x * blockDim.x + threadIdx.x; }
@@ -22,12 +23,27 @@ __device__ inline i64 group() { return thread() / LANES; }
 __device__ inline i64 groups() { return threads() / LANES; }
 __device__ inline int lane() { return threadIdx.x % LANES; }
 
-// The sum over the lanes of a group, in every lane. Groups of one warp may be in different places.
-__device__ inline double lane_sum(double x) {
+// The lanes of this thread's group. Groups of one warp may be in different places.
+__device__ inline unsigned mates() {
     const unsigned whole = LANES == 32 ? 0xffffffffu : (1u << (LANES % 32)) - 1u;
-    const unsigned mask = whole << (threadIdx.x % WARP / LANES * LANES);
-    for (int step = LANES / 2; step > 0; step /= 2) x += __shfl_xor_sync(mask, x, step);
+    return whole << (threadIdx.x % WARP / LANES * LANES);
+}
+
+// The sum over the lanes of a group, in every lane.
+__device__ inline double lane_sum(double x) {
+    for (int step = LANES / 2; step > 0; step /= 2) x += __shfl_xor_sync(mates(), x, step);
     return x;
+}
+
+__device__ inline double lane_max(double x) {
+    for (int step = LANES / 2; step > 0; step /= 2) x = fmax(x, __shfl_xor_sync(mates(), x, step));
+    return x;
+}
+
+// What lane k of the group has.
+template <class T>
+__device__ inline T of_lane(T x, int k) {
+    return LANES == 1 ? x : __shfl_sync(mates(), x, k, LANES);
 }
 
 // --- numbers that a whole grid agrees on: one partial for each block, then `fold` ----------------------------

@@ -2,13 +2,6 @@
 // arrays are. A group is a run of states, and its lanes share the states of a group; elsewhere they share the
 // entries of a row.
 
-__device__ inline double lane_max(double x) {
-    const unsigned whole = LANES == 32 ? 0xffffffffu : (1u << (LANES % 32)) - 1u;
-    const unsigned mask = whole << (threadIdx.x % WARP / LANES * LANES);
-    for (int step = LANES / 2; step > 0; step /= 2) x = fmax(x, __shfl_xor_sync(mask, x, step));
-    return x;
-}
-
 // out[col_k] += x p_k over row i, in all lanes of a group.
 __device__ inline void scatter_row(
     i64 i, const Offset* row, const int* col, const Prob* val, double x, double* out
@@ -60,16 +53,10 @@ __device__ inline i64 copy_row_alone(
     return size;
 }
 
-// out = r + P h - h_s.
-extern "C" __global__ void advantages(
-    i64 n, const i64* ptr, const Offset* row, const int* col, const Prob* val, const double* r, const double* h,
-    double* out
-) {
-    for (i64 s = group(); s < n; s += groups())
-        for (i64 i = ptr[s]; i < ptr[s + 1]; i++) {
-            const double sum = ahead(i, row, col, val, h);
-            if (lane() == 0) out[i] = r[i] + sum - h[s];
-        }
+// q -= h_s.
+extern "C" __global__ void less_own(i64 n, const i64* ptr, const double* h, double* q) {
+    for (i64 s = thread(); s < n; s += threads())
+        for (i64 i = ptr[s]; i < ptr[s + 1]; i++) q[i] -= h[s];
 }
 
 // --- the projection ----------------------------------------------------------------------------------------
@@ -232,7 +219,7 @@ extern "C" __global__ void curvature_sizes(
 extern "C" __global__ void curvature_rows(
     i64 G, const i64* ptr, const i64* first, const Offset* row, const int* col, const Prob* val, const double* w,
     const double* z, const bool* loose, const i64* row_starts, const i64* entry_starts, i64* starts, int* to,
-    float* value, double* weight, double* mean, double* diagonal, double* partials
+    float* value, double* weight, float* mean, float* diagonal, double* partials
 ) {
     double total = 0;
     for (i64 g = thread(); g < G; g += threads()) {
@@ -258,15 +245,15 @@ extern "C" __global__ void curvature_rows(
                 at += copy_row_alone(i, row, col, val, sign, to + at, value + at);
                 if (!pair)
                     for (i64 k = from; k < at; k++) {
-                        if (loose[g]) atomicAdd(&mean[to[k]], w[s] * value[k]);
-                        atomicAdd(&diagonal[to[k]], w[s] * value[k] * value[k]);
+                        if (loose[g]) atomicAdd(&mean[to[k]], (float)(w[s] * value[k]));
+                        atomicAdd(&diagonal[to[k]], (float)(w[s] * value[k] * value[k]));
                     }
                 if (pair) sign = -1;
             }
         if (pair) {
             starts[line] = begin;
             weight[line] = 1 / resistance;
-            for (i64 k = begin; k < at; k++) atomicAdd(&diagonal[to[k]], value[k] / resistance * value[k]);
+            for (i64 k = begin; k < at; k++) atomicAdd(&diagonal[to[k]], (float)(value[k] / resistance * value[k]));
         }
     }
     leave(SUM, total, 0, partials);
@@ -314,7 +301,7 @@ extern "C" __global__ void bend_blocks(
 
 // left = -g, p = left / diagonal. Partials: size, mean p.
 extern "C" __global__ void cg_begin(
-    i64 n, const double* g, const double* diagonal, const double* mean, double* left, float* p, double* partials
+    i64 n, const double* g, const float* diagonal, const float* mean, double* left, float* p, double* partials
 ) {
     double size = 0, common = 0;
     for (i64 s = thread(); s < n; s += threads()) {
@@ -330,7 +317,7 @@ extern "C" __global__ void cg_begin(
 
 // out = damping p - (mean p) mean / total, onto which the rows are added.
 extern "C" __global__ void cg_product(
-    i64 n, const double* now, const double* total, const double* damping, const double* mean, const float* p,
+    i64 n, const double* now, const double* total, const double* damping, const float* mean, const float* p,
     float* out
 ) {
     const double common = total[0] > 0 ? now[1] / total[0] : 0;
@@ -346,7 +333,7 @@ extern "C" __global__ void cg_bend(i64 n, const float* p, const float* out, doub
 
 // d += a p, left -= a out with a = size / bend, or nothing where H does not bend. Partials: next.
 extern "C" __global__ void cg_step(
-    i64 n, const double* now, const double* met, const double* diagonal, const double* mean, const float* p,
+    i64 n, const double* now, const double* met, const float* diagonal, const float* mean, const float* p,
     const float* out, double* d, double* left, double* partials
 ) {
     const double a = met[0] > 0 ? now[0] / met[0] : 0;
@@ -365,7 +352,7 @@ extern "C" __global__ void cg_step(
 // p = left / diagonal + b p with b = next size / size; `then` is the new `now`. Then as `cg_product`.
 extern "C" __global__ void cg_turn(
     i64 n, const double* now, const double* next, const double* total, const double* damping,
-    const double* diagonal, const double* mean, const double* left, float* p, float* out, double* then
+    const float* diagonal, const float* mean, const double* left, float* p, float* out, double* then
 ) {
     const double b = now[0] > 0 ? next[0] / now[0] : 0, along = next[1] + b * now[1];
     const double common = total[0] > 0 ? along / total[0] : 0;

@@ -59,8 +59,9 @@ class CudaProximal:
 
     def advantages(self, model: Model, r: Any, h: Any, out: Any) -> None:
         """Out = r + P h - h_s."""
-        S = model.w.size
-        self.launcher.launch(self._rows(model), "advantages", S, S, model.pairs, *model[:3], r, h, out)
+        n, S = r.size, model.w.size
+        self.launcher.launch(self._rows(model), "pair_values", n, n, *model[:3], r, 0.0, 1.0, h, out)
+        self.launcher.launch(self._alone(model), "less_own", S, S, model.pairs, h, out)
 
     def project(
         self, model: Model, scratch: CudaScratch, centre: Any, q: Any, u: Any, step: float, sigma: float,
@@ -195,7 +196,7 @@ class CudaProximal:
     def _rows(self, model: Model) -> Variant:
         """Lanes that share the entries of a row."""
         mean = model.data.size / (model.indptr.size - 1)
-        return self._alone(model)._replace(lanes=self.launcher.row_lanes(mean))
+        return self._alone(model)._replace(lanes=self.launcher.lanes(mean))
 
     def _groups(self, model: Model) -> Variant:
         """Lanes that share the states of a group, where these are many."""
@@ -226,7 +227,8 @@ class _Rows:
         self.starts = xp.full(self.n_rows + 1, entries, np.int64)
         self.to, self.value = xp.empty(entries, np.int32), xp.empty(entries, np.float32)
         self.weight = xp.empty(self.n_rows)
-        self.mean, self.diagonal = xp.zeros_like(model.w), damping.copy()
+        self.mean = xp.zeros(model.w.size, np.float32)
+        self.diagonal = damping.astype(np.float32)
         self.total = self.launcher.reduce(
             self._alone, "curvature_rows", G, G, *ends, *P, model.w, z, loose, row_starts, entry_starts,
             self.starts, self.to, self.value, self.weight, self.mean, self.diagonal, sums=1,

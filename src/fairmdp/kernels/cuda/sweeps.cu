@@ -218,24 +218,29 @@ extern "C" __global__ void quota_block(
 }
 
 // out = F + P H for the columns from `first` on, a lane each. Partials: min of the residual for every column,
-// then max.
-extern "C" __global__ void block_sweep(
+// then max. The lanes fetch the entries of a row side by side and hand them round.
+template <class Real>
+__device__ inline void sweep_block(
     i64 n, i64 K, i64 width, i64 first, const i64* starts, const int* cols, const double* vals, double damping,
-    const float* F, const float* H, float* out, double* partials
+    const Real* F, const Real* H, Real* out, double* partials
 ) {
-    __shared__ double lows[1024], highs[1024];
+    __shared__ double lows[MOST_THREADS], highs[MOST_THREADS];
     const i64 c = first + lane();
     double low = FAR, high = -FAR;
-    if (c < K)
-        for (i64 s = group(); s < n; s += groups()) {
-            double sum = F[s * width + c];
-#pragma unroll 4
-            for (i64 k = starts[s]; k < starts[s + 1]; k++) sum += vals[k] * H[cols[k] * width + c];
-            const double off = sum - H[s * width + c];
-            out[s * width + c] = sum - damping * off;
-            low = fmin(low, off);
-            high = fmax(high, off);
+    for (i64 s = group(); s < n; s += groups()) {
+        double sum = F[s * width + c];
+        for (i64 from = starts[s]; from < starts[s + 1]; from += LANES) {
+            const bool mine = from + lane() < starts[s + 1];
+            const int to = mine ? cols[from + lane()] : 0;
+            const double weight = mine ? vals[from + lane()] : 0;
+#pragma unroll
+            for (int k = 0; k < LANES; k++) sum += of_lane(weight, k) * H[of_lane(to, k) * width + c];
         }
+        const double off = sum - H[s * width + c];
+        out[s * width + c] = sum - damping * off;
+        low = fmin(low, off);
+        high = fmax(high, off);
+    }
     lows[threadIdx.x] = low;
     highs[threadIdx.x] = high;
     __syncthreads();
@@ -247,6 +252,20 @@ extern "C" __global__ void block_sweep(
         partials[c * (i64)gridDim.x + blockIdx.x] = low;
         partials[(K + c) * (i64)gridDim.x + blockIdx.x] = high;
     }
+}
+
+extern "C" __global__ void block_sweep(
+    i64 n, i64 K, i64 width, i64 first, const i64* starts, const int* cols, const double* vals, double damping,
+    const float* F, const float* H, float* out, double* partials
+) {
+    sweep_block(n, K, width, first, starts, cols, vals, damping, F, H, out, partials);
+}
+
+extern "C" __global__ void wide_block_sweep(
+    i64 n, i64 K, i64 width, i64 first, const i64* starts, const int* cols, const double* vals, double damping,
+    const double* F, const double* H, double* out, double* partials
+) {
+    sweep_block(n, K, width, first, starts, cols, vals, damping, F, H, out, partials);
 }
 
 // --- what a policy amounts to ------------------------------------------------------------------------------

@@ -39,12 +39,11 @@ class CudaSweeps:
         self._P = mdp.row, mdp.col, mdp.val
         self._G = *problem.sets, int(problem.by_state)
         self._model = Variant(1, mdp.row.dtype == np.int64, mdp.val.dtype == np.float32)
-        self._rows = self._model._replace(lanes=launcher.row_lanes(mdp.col.size / max(self.n_pairs, 1)))
+        self._rows = self._model._replace(lanes=launcher.lanes(mdp.col.size / max(self.n_pairs, 1)))
         self._columns = self._model._replace(lanes=launcher.lanes(self.n_quotas))
         # Asking a device how it fares takes as long as a sweep over a small model.
         self._look = _LOOK if self.n_states < _LARGE else 1
-        # Rows of H begin where sectors of memory do, so that fetching one wastes little.
-        self._width = -(-self.n_quotas // self._columns.lanes) * self._columns.lanes
+        self._width = self.width(self.n_quotas)
 
     def put(self, vector: Any) -> Any:
         """Bring a vector to the device."""
@@ -64,6 +63,11 @@ class CudaSweeps:
             return CudaFactored(self.launcher, self.problem, *self._pay, self.margin)
         self.damping, self.most = 0.1, 3000
         return self
+
+    def width(self, columns: int) -> int:
+        """Length of a row of so many columns: rows begin where sectors of memory do."""
+        lanes = self.launcher.lanes(columns)
+        return -(-columns // lanes) * lanes
 
     def improve(self, h: Any, mu: Any, tau: float) -> Backup:
         """Softmax policy of r + G.T mu at relative values h."""
@@ -149,30 +153,12 @@ class CudaSweeps:
 
     def block(self, chain: Chain, pi: Any, shares: Any, H: Any | None, tol: float) -> tuple[Any, float]:
         """Bias of every quota's set, rows of K floats and some padding, and the largest span left."""
-        launcher, K, n = self.launcher, self.n_quotas, self.n_states
-        F = self._quota_block(pi, shares)
-        if K == 0:
-            return F, 0.0
-        source = F if H is None else H
-        spare = [launcher.xp.zeros_like(F), launcher.xp.zeros_like(F)]
-        partials = launcher.partials(2 * K, n, self._columns)
-        span = math.inf
-        for _ in range(self.most):
-            target = spare.pop()
-            for first in range(0, K, self._columns.lanes):
-                launcher.launch(
-                    self._columns, "block_sweep", n, n, K, self._width, first, *chain, self.damping, F,
-                    source, target, partials,
-                )  # fmt: skip
-            self.sweeps += K
-            ends = self.get(launcher.fold(partials, K, K))
-            span = float((ends[K:] - ends[:K]).max(initial=0.0))
-            if source is not F and source is not H:
-                spare.append(source)
-            source = target
-            if span <= tol:
-                break
-        return source, span
+        K, F = self.n_quotas, self._quota_block(pi, shares)
+        return self._block_sweeps("block_sweep", chain, F, F if H is None else H, K, tol)
+
+    def biases(self, chain: Chain, F: Any, columns: int, tol: float) -> tuple[Any, float]:
+        """Bias of the first columns of F, (S, wider), in double precision, and the largest span left."""
+        return self._block_sweeps("wide_block_sweep", chain, F, F, columns, tol)
 
     def curvature(self, pi: Any, nu: Any, H: Any) -> Any:
         """Mean covariance of the quotas' pair values under the policy, (K, K)."""
@@ -250,6 +236,32 @@ class CudaSweeps:
         self._reduce("law_sweep", *turned, 0.0, ones, x, out, sums=2, variant=self._of_chain(turned))
         return out
 
+    def _block_sweeps(
+        self, kernel: str, chain: Chain, F: Any, source: Any, columns: int, tol: float
+    ) -> tuple[Any, float]:
+        """H <- F + P H from a source, column by column, until every residual has span <= tol."""
+        launcher, n, width = self.launcher, self.n_states, F.shape[1]
+        variant = self._model._replace(lanes=launcher.lanes(columns))
+        spare = [launcher.xp.empty_like(F), launcher.xp.empty_like(F)]
+        partials = launcher.partials(2 * columns, n, variant)
+        span, given = (math.inf if columns else 0.0), source
+        for _ in range(self.most if columns else 0):
+            target = spare.pop()
+            for first in range(0, columns, variant.lanes):
+                launcher.launch(
+                    variant, kernel, n, n, columns, width, first, *chain, self.damping, F, source, target,
+                    partials,
+                )  # fmt: skip
+            self.sweeps += columns
+            ends = self.get(launcher.fold(partials, columns, columns))
+            span = float((ends[columns:] - ends[:columns]).max())
+            if source is not given:
+                spare.append(source)
+            source = target
+            if span <= tol:
+                break
+        return source, span
+
     def _values(self, h: Any) -> Any:
         """Q = r + P h, (SA,)."""
         mdp = self.problem.mdp
@@ -300,6 +312,10 @@ class CudaFactored(CudaSweeps):
         """Bias of every quota's set, rows of K floats and some padding."""
         F = self.get(self._quota_block(pi, shares))
         return self.put(self._factors(chain).bias(F).astype(np.float32)), 0.0
+
+    def biases(self, chain: Chain, F: Any, columns: int, tol: float) -> tuple[Any, float]:
+        """Bias of every column of F."""
+        return self.put(self._factors(chain).bias(self.get(F))), 0.0
 
     def _factors(self, chain: Chain) -> Factors:
         if self._factored is None or self._factored[0] is not chain.vals:
