@@ -311,7 +311,7 @@ def proximal_kernels(problem):
     matrix = mdp.row.nbytes + mdp.col.nbytes + mdp.val.nbytes
     yield (
         "advantages",
-        matrix + 16 * pairs + 8 * n + sector * mdp.n_transitions,
+        matrix + 32 * pairs + 16 * n + sector * mdp.n_transitions,
         timed(lambda: kernels.advantages(model, place.r, h, q)),
     )
     yield (
@@ -346,12 +346,8 @@ def main():
     parser.add_argument("--single", type=float, default=5e7)
     parser.add_argument("--repeat", type=int, default=2)
     parser.add_argument("--watch", action="store_true", help="proximal: print every step")
-    parser.add_argument("--entries", type=int, help="of a row for each of its lanes")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    if options.entries:
-        for name in ("sweeps", "proximal"):
-            open_cuda(name).entries = options.entries
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     with table("gpu", FIELDS[options.what], options.out, note=f"on {device_name()}") as add:
         globals()[options.what](options, add)

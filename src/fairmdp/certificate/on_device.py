@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 
 from fairmdp.certificate.law import NEARLY_REDUCIBLE, Law, no_law
-from fairmdp.certificate.rounded import less_paid
+from fairmdp.certificate.rounded import EPS, less_paid, relative_error
 from fairmdp.kernels.cuda.chains import transposed
-from fairmdp.kernels.cuda.sweeps import EPS, CudaSweeps
+from fairmdp.kernels.cuda.sweeps import CudaSweeps
 from fairmdp.validation import Floats
 
-_ROUGH = 1e-3  # what is left of a witness's right-hand side, relative to it, once it is good enough
 _NARROW = 3e-10  # width of an interval, relative to what is averaged, at which to be content
 
 
@@ -50,34 +49,13 @@ def law(device: CudaSweeps, policy: Any) -> Law:
 
 
 def each_state_law(device: CudaSweeps, policy: Any) -> tuple[Law, Any]:
-    """Proven intervals where every state has a quota of its own, and the law that they are around.
-
-    The proof is that of `rounded.relative_error`.
-    """
-    xp = device.launcher.xp
+    """Proven intervals where every state has a quota of its own, and the law that they are around."""
     turned = transposed(device.launcher, device.follow(policy))
     v = _resting(device, turned)
-    s0 = int(v.argmax())
-    a = v.copy()
-    a[s0] -= 1.0
-    total, swept = a.copy(), 0
-    while swept < device.most and float(abs(a / v).max()) > _ROUGH:
-        a = 0.9 * device.push(turned, a) + 0.1 * a
-        total += a
-        swept += 1
-    u = 0.9 * (total / v - total[s0] / v[s0])
-    u[s0] = 0.0
-    rounding = (turned.starts[1:] - turned.starts[:-1] + 6) * EPS + 2 * device.defect(policy)  # (S,)
-    ahead = device.push(turned, v * u) / v
-    margin = u - ahead * (1 + rounding) - 4 * EPS * u
-    margin[s0] = xp.inf
-    ratio = device.push(turned, v) / v
-    off = float((abs(ratio - 1) + rounding * ratio).max())
-    least, rough = float(margin.min()), off * u
-    mean = float((v * rough).sum()) / least * (1 + 1e-9) if least > 0 else math.inf
-    if not (float(u.min()) >= 0 and mean < 0.5):
+    sizes = turned.starts[1:] - turned.starts[:-1]
+    error = relative_error(lambda x: device.push(turned, x), sizes, v, int(v.argmax()), device.defect(policy))
+    if error is None:
         return no_law(device.problem, NEARLY_REDUCIBLE), v
-    error = (rough / least + mean) / (1 - mean) + 1e-13  # (S,), relative
     r = device.problem.mdp.r
     gain = float((r * device.occupancy(policy, v)).sum())
     radius = float((abs(r) * device.occupancy(policy, v * (error + 4096 * EPS))).sum())

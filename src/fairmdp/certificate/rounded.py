@@ -7,6 +7,8 @@ Bounds use ``eps = 2**-52``, twice the unit roundoff, so a sum of m terms is off
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -75,7 +77,11 @@ def law(problem: Problem, policy: Floats, chain: Chain | None = None) -> Law:
     radius = float(gain_error[0]) + relative_x * math.fsum(np.abs(mdp.r * x)) + span * spread + size * loss
     shares, share_error = _sums(x[problem.members.indices], problem.members.indptr)
     around = share_error + relative_x * shares + error
-    finer = relative_error(Q, v, s0, float(relative.max())) if problem.n_quotas > _MANY else None
+    if problem.n_quotas > _MANY:
+        backwards = Q.T.tocsr()
+        finer = relative_error(backwards.dot, np.diff(backwards.indptr), v, s0, float(relative.max()))
+    else:
+        finer = None
     if finer is not None:  # for shares that are small themselves
         off = problem.members @ (x * finer[mdp.s_of])
         around = np.minimum(around, share_error + (relative_x + EPS) * shares + off * (1 + _MANY_TERMS * EPS))
@@ -83,39 +89,39 @@ def law(problem: Problem, policy: Floats, chain: Chain | None = None) -> Law:
     return Law((float(gain[0]) - radius, float(gain[0]) + radius), interval, error)
 
 
-def relative_error(Q: csr_array, v: Floats, s0: int, rounding: float) -> Floats | None:
+def relative_error(push: Callable[[Any], Any], sizes: Any, v: Any, s0: int, rounding: float) -> Any | None:
     """Bound on ``|nu_t / v_t - 1|`` for the long-run law of a chain near v, (S,), or None if there is none.
 
     Run backwards, the chain is ``R_ts = v_s Q_st / v_t``, and ``y = nu / v - 1`` solves ``y = R y + z`` with
     z the relative residual of v. If ``u >= 1 + sum_{s != s0} R_ts u_s`` off s0, then ``nu / v`` is within a
-    factor ``1 +- max |z| u`` of its value at s0, and both laws add up to one. `rounding` is the relative
-    error of an entry of Q.
+    factor ``1 +- max |z| u`` of its value at s0, and both laws add up to one.
+
+    ``push(x)`` is ``x @ Q`` on whatever device x lives, `sizes` the entries of each column of Q, (S,), and
+    `rounding` the relative error of an entry.
     """
-    if not v.min() > 0:
+    if not float(v.min()) > 0:
         return None
-    backwards = Q.T.tocsr()
     a = v.copy()
     a[s0] -= 1.0
     total = a.copy()
     for _ in range(_SWEEPS):
-        if np.abs(a / v).max() <= _ROUGH:
+        if float(np.abs(a / v).max()) <= _ROUGH:
             break
-        a = 0.9 * (backwards @ a) + 0.1 * a  # damped, so that periodic chains settle too
+        a = 0.9 * push(a) + 0.1 * a  # damped, so that periodic chains settle too
         total += a
     u = 0.9 * (total / v - total[s0] / v[s0])
     u[s0] = 0.0
-    terms = (np.diff(backwards.indptr) + 6) * EPS + 2 * rounding  # (S,)
-    margin = u - (backwards @ (v * u)) / v * (1 + terms) - 4 * EPS * u
+    terms = (sizes + 6) * EPS + 2 * rounding  # (S,)
+    margin = u - push(v * u) / v * (1 + terms) - 4 * EPS * u
     margin[s0] = np.inf
-    ratio = (backwards @ v) / v
+    ratio = push(v) / v
     rough = float((np.abs(ratio - 1) + terms * ratio).max()) * u
     least = float(margin.min())
-    mean = math.fsum(v * rough) / least * (1 + 1e-9) if least > 0 else math.inf
-    if not (u.min() >= 0 and mean < 0.5):
+    mean = float((v * rough).sum()) / least * (1 + 1e-9) if least > 0 else math.inf
+    if not (float(u.min()) >= 0 and mean < 0.5):
         return None
-    loss = abs(1 - math.fsum(v)) + EPS
-    error: Floats = (rough / least + mean) / (1 - mean) + 8 * loss
-    return error
+    loss = abs(1 - float(v.sum())) + 1e-13
+    return (rough / least + mean) / (1 - mean) + 8 * loss
 
 
 def _proven_hitting_times(Q: csr_array, w: Floats, s0: int, relative: Floats) -> Floats | None:

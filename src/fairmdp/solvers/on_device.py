@@ -20,6 +20,7 @@ from fairmdp.solvers.conclude import conclude
 from fairmdp.validation import Floats
 
 DEVICES = ("cpu", "cuda")
+IMPOSSIBLE = "bias and prices prove that no policy meets the quotas"
 _PLAYED = 2.5  # actions of a state that a soft policy plays, on average, at most
 
 log = logging.getLogger("fairmdp")
@@ -101,7 +102,7 @@ def conclude_where(
     )
     counters["seconds"] = time.perf_counter() - began
     if isinstance(problem, DeviceProblem):
-        return replace(solution, counters=counters, notes=(*notes, "certified on the GPU"))
+        return replace(solution, counters=counters, notes=(*solution.notes, "certified on the GPU"))
     # The occupancy is of no more use here, and the CPU makes its own.
     status, method = solution.status, solution.method
     del solution
@@ -133,6 +134,8 @@ def conclude_on_device(
 
     problem = device.problem
     upper = on_device.ceiling(device, bias, prices)
+    if on_device.ceiling(device, bias, prices, pay=0.0) < 0:
+        notes = (*notes, IMPOSSIBLE)
     if problem.each_state:
         law, nu = on_device.each_state_law(device, policy)
         shares = device.get(nu)

@@ -43,7 +43,13 @@ from fairmdp.problem import Problem
 from fairmdp.solution import Solution, Status
 from fairmdp.solvers.conclude import check_tol, conclude
 from fairmdp.solvers.infeasible import explain
-from fairmdp.solvers.on_device import check_device, conclude_where, proximal_kernels, sweeps_on
+from fairmdp.solvers.on_device import (
+    IMPOSSIBLE,
+    check_device,
+    conclude_where,
+    proximal_kernels,
+    sweeps_on,
+)
 from fairmdp.solvers.policy import policy_of
 from fairmdp.solvers.proximal_layout import KernelSet, Layout, layout, place
 from fairmdp.validation import Bools, Floats
@@ -77,7 +83,6 @@ _EXPLAIN_STATES = 300  # states up to which the reason for infeasibility is look
 
 _METHOD = "proximal: proximal points and semismooth Newton, quotas in the prox"
 _INTERRUPTED = "interrupted: this is the best that was proved until then"
-_IMPOSSIBLE = "bias and prices prove that no policy meets the quotas"
 
 
 def solve_proximal(
@@ -311,7 +316,7 @@ class _Run:
             tol=self.tol,
             method=_METHOD,
             counters=self.counters,
-            notes=(*notes, _IMPOSSIBLE) if self.impossible else notes,
+            notes=notes,
             began=began,
         )
 
@@ -325,7 +330,7 @@ class _Run:
         mu = (float(tops.max()) - tops) * self.scale
         prices = np.where(layout.group_of >= 0, mu[layout.group_of], 0.0)
         if self.impossible:
-            notes = (*notes, _IMPOSSIBLE)
+            notes = (*notes, IMPOSSIBLE)
         found, spread = get(self.last if self.best is None else self.best.x), get(self.spread)
         # Classes that never meet have no law of their own; a little of a connected occupancy ties them.
         for tie in (0.0, 0.1 * self.tol, 1e-4, 1e-2):
