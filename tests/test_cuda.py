@@ -27,7 +27,7 @@ from fairmdp import (
 from fairmdp.certificate import on_device as certificate
 from fairmdp.certificate import rounded
 from fairmdp.kernels.bellman import Sweeps
-from fairmdp.kernels.cuda.launcher import _first_gpu, open_cuda
+from fairmdp.kernels.cuda.launcher import _first_gpu, open_cuda, out_of_memory_is_a_message
 from fairmdp.kernels.cuda.sweeps import CudaSweeps
 from fairmdp.solvers import mirror_sweep as mirror_sweeps
 from fairmdp.solvers import on_device
@@ -323,6 +323,14 @@ def test_a_gpu_that_cannot_be_used_is_a_message(monkeypatch, cupy, message, meth
     finally:
         for function in (_first_gpu, open_cuda):
             function.cache_clear()
+
+
+def test_memory_that_others_take_meanwhile_is_a_message():
+    kind = type("OutOfMemoryError", (MemoryError,), {"__module__": "cupy.cuda.memory"})
+    with pytest.raises(DeviceError, match="ran out of memory in the middle"), out_of_memory_is_a_message():
+        raise kind("2 GB more")
+    with pytest.raises(MemoryError), out_of_memory_is_a_message():
+        raise MemoryError  # the host's own
 
 
 def test_methods_and_devices_that_there_are_not():

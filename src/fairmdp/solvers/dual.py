@@ -28,6 +28,7 @@ import numpy as np
 
 from fairmdp.device_problem import DeviceProblem
 from fairmdp.kernels.bellman import DENSE, F4, Backup, Chain, price_step
+from fairmdp.kernels.cuda.launcher import out_of_memory_is_a_message
 from fairmdp.problem import Problem
 from fairmdp.solution import Solution, Status
 from fairmdp.solvers.colgen import solve_colgen
@@ -52,6 +53,7 @@ _MET = 5e-10  # how far a quota may be missed here: half of what the certificate
 _NARROW = 1e-7  # quotas with less room than this cannot be met with a margin
 
 
+@out_of_memory_is_a_message()
 def solve_dual(
     problem: Problem | DeviceProblem,
     *,

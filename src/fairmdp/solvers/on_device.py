@@ -183,7 +183,8 @@ def _require(problem: Problem | DeviceProblem, model: int) -> None:
     mdp = problem.mdp
     entries = problem.mdp.n_transitions if isinstance(problem, DeviceProblem) else problem.mdp.P.nnz
     working = working_bytes(mdp.n_states, mdp.n_pairs, entries, problem.n_quotas)
-    log.info(require_memory(model + working, mdp.n_states, "this solve"))
+    what = "this solve" if model else "this solve, beside the model,"
+    log.info(require_memory(model + working, mdp.n_states, what))
 
 
 def _model_bytes(problem: Problem) -> int:

@@ -38,6 +38,7 @@ from fairmdp.chain import Chain
 from fairmdp.device_problem import DeviceProblem
 from fairmdp.errors import ProblemError
 from fairmdp.kernels import proximal as numba_kernels
+from fairmdp.kernels.cuda.launcher import out_of_memory_is_a_message
 from fairmdp.kernels.proximal import Place
 from fairmdp.problem import Problem
 from fairmdp.solution import Solution, Status
@@ -85,6 +86,7 @@ _METHOD = "proximal: proximal points and semismooth Newton, quotas in the prox"
 _INTERRUPTED = "interrupted: this is the best that was proved until then"
 
 
+@out_of_memory_is_a_message()
 def solve_proximal(
     problem: Problem | DeviceProblem,
     *,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -164,6 +165,19 @@ def require_memory(needed: int, n_states: int, what: str) -> str:
             f"{told}\n  a model like this one would fit with up to about {fits:,} states{held}\n  {_OFFER}"
         )
     return told
+
+
+@contextmanager
+def out_of_memory_is_a_message() -> Iterator[None]:
+    """Turn CuPy's MemoryError, as when another process takes the memory meanwhile, into a `DeviceError`."""
+    try:
+        yield
+    except MemoryError as error:
+        if not type(error).__module__.startswith("cupy"):
+            raise
+        raise DeviceError(
+            f"the GPU ran out of memory in the middle of a solve: {error}\n  {_OFFER}"
+        ) from error
 
 
 def _size(n_bytes: int) -> str:
