@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from fairmdp.solvers.lp import solve_lp
     from fairmdp.solvers.maxmin import solve_max_min
     from fairmdp.solvers.mirror import learn_mirror, solve_mirror
+    from fairmdp.solvers.mirror_sweep import mirror_sweep
     from fairmdp.solvers.plugin import learn_plugin
     from fairmdp.solvers.proximal import solve_proximal
 
@@ -76,6 +77,7 @@ _HOME = {
     "learn_mirror": "fairmdp.solvers.mirror",
     "learn_plugin": "fairmdp.solvers.plugin",
     "load": "fairmdp.io",
+    "mirror_sweep": "fairmdp.solvers.mirror_sweep",
     "mixing_time": "fairmdp.chain",
     "readout": "fairmdp.fairness",
     "save": "fairmdp.io",
@@ -123,6 +125,7 @@ __all__ = [
     "learn_mirror",
     "learn_plugin",
     "load",
+    "mirror_sweep",
     "mixing_time",
     "readout",
     "save",

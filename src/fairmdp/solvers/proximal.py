@@ -333,6 +333,8 @@ class _Run:
         prices = np.where(layout.group_of >= 0, mu[layout.group_of], 0.0)
         if self.impossible:
             notes = (*notes, IMPOSSIBLE)
+        if self.kernels is not numba_kernels:
+            notes = (*notes, "solved on the GPU, certified on the CPU")
         found, spread = get(self.last if self.best is None else self.best.x), get(self.spread)
         # Classes that never meet have no law of their own; a little of a connected occupancy ties them.
         for tie in (0.0, 0.1 * self.tol, 1e-4, 1e-2):
