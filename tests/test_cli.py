@@ -93,7 +93,7 @@ def test_infeasible_solutions_are_rechecked(run):
 
 @pytest.mark.parametrize("ending", ["toml", "npz"])
 def test_new_writes_a_file_that_solves(run, ending):
-    code, out, _ = run("new", "garnet", "-p", "n_states=20", "-p", "seed=4", "-o", f"g.{ending}")
+    code, out, _ = run("new", "garnet", "--n-states", "20", "--seed", "4", "-o", f"g.{ending}")
     assert code == 0 and "next: fairmdp solve" in out
     problem = load(f"g.{ending}")
     assert np.array_equal(problem.at_least, scenarios.garnet(20, seed=4).at_least)
@@ -129,8 +129,13 @@ def test_mirror_prints_rows_and_ends_with_the_certified_policy(run, tmp_path):
     assert code == 1 and "belongs to a run with another model, seed or options" in err
 
 
+def test_out_of_time_is_exit_code_4(run):
+    code, out, _ = run("solve", "three-state", "--method", "colgen", "--seconds", "1e-6", "--json")
+    assert code == 4 and "out of time" in json.loads(out)["notes"][0]
+
+
 def test_mirror_takes_a_budget_of_time_and_gives_json(run):
-    code, out, _ = run("solve", "three-state", "--method", "mirror", "--time", "0.5", "--json")
+    code, out, _ = run("solve", "three-state", "--method", "mirror", "--seconds", "0.5", "--json")
     answer = json.loads(out)
     assert (
         code == 4 and answer["counters"]["steps"] > 10_000 and answer["status"] in ("feasible", "undecided")
@@ -148,14 +153,14 @@ def test_mirror_takes_a_budget_of_time_and_gives_json(run):
         (["solve", "three-state", "--rho", "0.1,0.2"], 2, "--rho has 2 shares, the model has 3 states"),
         (["solve", "three-state", "--rho", "0.5,0.5,0.5"], 1, "the quotas owe 1.5 of the time"),
         (["solve", "three-state", "--rho", "nan,0,0"], 1, "at_least nan"),
-        (["solve", "three-state", "--quota", "s9>=0.1"], 1, "there is no state called 's9'; there are s0, s1, s2"),
+        (["solve", "three-state", "--quota", "s9>=0.1"], 1, "there is no quota or state called 's9'; there are s0, s1, s2"),
         (["solve", "three-state", "--quota", "s0/zz>=0.1"], 1, "state s0 has no action called 'zz'; there are a0, a1"),
         (["solve", "three-state", "--quota", "s0=0.1"], 2, "expected NAME>=SHARE or NAME<=SHARE"),
         (["solve", "three-state", "--quota", "s0>=big"], 2, "'big' is not a number"),
         (["solve", "three-state", "--method", "magic"], 1, "there is no method 'magic'"),
-        (["solve", "three-state", "--steps", "100"], 2, "--steps, --time and --checkpoint go with --method mirror"),
+        (["solve", "three-state", "--steps", "100"], 2, "--steps and --checkpoint go with --method mirror"),
         (["solve", "three-state", "--method", "mirror", "--steps", "0"], 2, "0 is not in the range x>=1"),
-        (["solve", "three-state", "--method", "mirror", "--time", "0"], 2, "0.0 is not in the range x>0"),
+        (["solve", "three-state", "--method", "mirror", "--seconds", "0"], 2, "0.0 is not in the range x>0"),
         (["solve", "three-state", "--method", "mirror", "--quota", "s0<=0.5"], 1, "mirror descent takes at_least only"),
         (["solve", "three-state", "--tol", "-1"], 1, "tol is -1.0"),
         (["solve", "three-state", "-o", "no/where.json"], 2, "there is no such folder"),

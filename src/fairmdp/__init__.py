@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from fairmdp import scenarios
     from fairmdp.certificate import Verdict, verify
     from fairmdp.chain import Chain, mixing_time
-    from fairmdp.engine import EngineError, ProcessPool
+    from fairmdp.engine import EngineError, ProcessPool, RayCluster
     from fairmdp.errors import FairMDPError, FormatError, ProblemError, SimulatorError, SolverError
     from fairmdp.fairness import Readout, readout
-    from fairmdp.frontiers import Frontier, frontier
+    from fairmdp.frontiers import Frontier, FrontierGrid, ShadowPrice, frontier, frontier_grid
     from fairmdp.function_simulator import EnvironmentSimulator, FunctionSimulator
     from fairmdp.io import load, save
     from fairmdp.io.gym_model import from_gymnasium
@@ -46,12 +46,15 @@ _HOME = {
     "FairMDPError": "fairmdp.errors",
     "FormatError": "fairmdp.errors",
     "Frontier": "fairmdp.frontiers",
+    "FrontierGrid": "fairmdp.frontiers",
     "FunctionSimulator": "fairmdp.function_simulator",
     "Problem": "fairmdp.problem",
     "ProblemError": "fairmdp.errors",
     "ProcessPool": "fairmdp.engine",
     "Quota": "fairmdp.problem",
+    "RayCluster": "fairmdp.engine",
     "Readout": "fairmdp.fairness",
+    "ShadowPrice": "fairmdp.frontiers",
     "Simulation": "fairmdp.learning.simulate",
     "Simulator": "fairmdp.simulator",
     "SimulatorError": "fairmdp.errors",
@@ -62,13 +65,16 @@ _HOME = {
     "certify": "fairmdp.learning.certify",
     "from_gymnasium": "fairmdp.io.gym_model",
     "frontier": "fairmdp.frontiers",
+    "frontier_grid": "fairmdp.frontiers",
     "learn": "fairmdp.solvers.learn",
     "learn_mirror": "fairmdp.solvers.mirror",
     "learn_plugin": "fairmdp.solvers.plugin",
     "load": "fairmdp.io",
     "mixing_time": "fairmdp.chain",
+    "parse_quota": "fairmdp.quota_text",
     "readout": "fairmdp.fairness",
     "save": "fairmdp.io",
+    "save_strategy": "fairmdp.io.strategy",
     "scenarios": "fairmdp.scenarios",
     "simulate": "fairmdp.learning.simulate",
     "solve": "fairmdp.solvers.auto",
@@ -91,12 +97,15 @@ __all__ = [
     "FairMDPError",
     "FormatError",
     "Frontier",
+    "FrontierGrid",
     "FunctionSimulator",
     "Problem",
     "ProblemError",
     "ProcessPool",
     "Quota",
+    "RayCluster",
     "Readout",
+    "ShadowPrice",
     "Simulation",
     "Simulator",
     "SimulatorError",
@@ -107,13 +116,16 @@ __all__ = [
     "certify",
     "from_gymnasium",
     "frontier",
+    "frontier_grid",
     "learn",
     "learn_mirror",
     "learn_plugin",
     "load",
     "mixing_time",
+    "parse_quota",
     "readout",
     "save",
+    "save_strategy",
     "scenarios",
     "simulate",
     "solve",

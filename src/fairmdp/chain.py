@@ -2,8 +2,9 @@
 
 A chain with one closed class has one long-run law, ``nu @ P == nu``. Each closed class is solved by
 itself: by the subtraction-free elimination of Grassmann, Taksar and Heyman where it is small (every share
-comes out with small *relative* error), by power sweeps where they converge, and by a sparse factorisation
-pinned at the heaviest state where they do not. No eigenvector is ever picked by its position.
+comes out with small *relative* error), by power sweeps where they converge, and where they do not by a
+sparse factorisation pinned at the heaviest state, or by GMRES where that would fill up. No eigenvector is
+ever picked by its position.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ NEARLY_REDUCIBLE = 1e3
 """Norm of the deviation matrix above which small errors in the model move the shares a lot."""
 
 _DENSE = 400  # states up to which dense O(n^3) work is immediate
+_FACTORED = 20_000  # states up to which a chain that hardly mixes is factored without asking GMRES first
 _SWEEPS = 2000  # power sweeps before a factorisation is tried
 _DAMPING = 0.1  # share of the old vector kept by a sweep, so that periodic chains converge too
 _MAX_POLICIES = 4096  # deterministic policies that are enumerated for an exact mixing time
@@ -85,7 +87,8 @@ class Chain:
         laws = []
         for states in self.closed_classes:
             nu = np.zeros(self.n_states)
-            nu[states] = _stationary(_restricted(self._positive, states))
+            whole = states.size == self.n_states
+            nu[states] = (self if whole else Chain(_restricted(self._positive, states)))._stationary()
             laws.append(nu)
         return tuple(laws)
 
@@ -131,15 +134,17 @@ class Chain:
         """Expected steps to reach state s0, 0 from itself, (S,); infinite where it may be missed."""
         rest = np.delete(np.arange(self.n_states), s0)
         steps = np.zeros(self.n_states)
-        if self.n_states > _DENSE and self.shares[s0] > 0:
+        if self.n_states > _DENSE and self.shares[s0] > 0 and s0 not in self._factors:
             # The bias h of the indicator of s0 gives them: (I - P)(h[s0] - h) / nu[s0] = 1 off s0.
             target = -self.shares[s0] * np.ones(self.n_states)
             target[s0] += 1
             h, converged = _bias_sweeps(self.P, target)
+            if not converged and self.n_states > _FACTORED:
+                h, converged = _bias_gmres(self.P, s0, target, 1e-3 * self.shares[s0])
             if converged:
                 return (h[s0] - h) / self.shares[s0]
         try:
-            steps[rest] = _factor(self.P, rest).solve(np.ones(rest.size)) if rest.size else 0.0
+            steps[rest] = self._factored(s0).solve(np.ones(rest.size)) if rest.size else 0.0
         except RuntimeError:  # exactly singular: s0 is not reached from everywhere
             steps[rest] = np.inf
         return steps
@@ -176,6 +181,36 @@ class Chain:
             if far(trial):
                 t, M = t + 2**k, trial
         return t + 1
+
+    def _stationary(self) -> Floats:
+        """Law of an irreducible chain."""
+        P = self._positive
+        if self.n_states <= _DENSE:
+            return _gth(P.toarray())
+        nu, converged = _power(P)
+        if converged:
+            return nu
+        s0 = int(np.argmax(nu))
+        if self.n_states > _FACTORED:
+            from fairmdp.kernels.krylov import Pinned  # compiled, for chains that are large and slow only
+
+            nu, error = Pinned(P, s0).law(np.full(self.n_states, 1 / self.n_states), 1e-15)
+            if error <= 1e-11:
+                return nu
+        rest = np.delete(np.arange(self.n_states), s0)
+        nu = np.ones(self.n_states)
+        nu[rest] = np.maximum(self._factored(s0).solve(P[[s0]].toarray()[0, rest], trans="T"), 0.0)
+        return nu / nu.sum()
+
+    def _factored(self, s0: int) -> Any:
+        """Sparse factors of ``I - P`` without state s0, which give the law as well as hitting times."""
+        if s0 not in self._factors:
+            self._factors[s0] = _factor(self._positive, np.delete(np.arange(self.n_states), s0))
+        return self._factors[s0]
+
+    @cached_property
+    def _factors(self) -> dict[int, Any]:
+        return {}
 
     @cached_property
     def _positive(self) -> csr_array:
@@ -241,26 +276,18 @@ def _restricted(P: csr_array, states: Ints) -> csr_array:
     return P if states.size == P.shape[0] else P[states][:, states]
 
 
-def _stationary(P: csr_array) -> Floats:
-    """Law of an irreducible chain."""
-    n = P.shape[0]
-    if n <= _DENSE:
-        return _gth(P.toarray())
-    nu, converged = _power(P)
-    return nu if converged else _pinned_law(P, int(np.argmax(nu)))
-
-
 def _gth(A: Floats) -> Floats:
     """Law of an irreducible chain by elimination without subtractions (Grassmann, Taksar, Heyman 1985)."""
     n = A.shape[0]
     for k in range(n - 1, 0, -1):
-        A[:k, k] /= A[k, :k].sum()
+        with np.errstate(over="ignore"):
+            A[:k, k] = np.minimum(A[:k, k] / A[k, :k].sum(), 1e290)
         A[:k, :k] += np.outer(A[:k, k], A[k, :k])
     nu = np.zeros(n)
     nu[0] = 1.0
     for k in range(1, n):
         nu[k] = nu[:k] @ A[:k, k]
-        if nu[k] > 1e100:  # rare states may be 1e-300 as heavy as common ones
+        if nu[k] > 1e10:  # rare states may be 1e-300 as heavy as common ones
             nu[: k + 1] /= nu[k]
     return nu / nu.sum()
 
@@ -286,15 +313,6 @@ def _power(P: csr_array) -> tuple[Floats, bool]:
     return nu, False
 
 
-def _pinned_law(P: csr_array, s0: int) -> Floats:
-    """Law by a sparse factorisation of ``I - P`` without state s0, the heaviest one."""
-    rest = np.delete(np.arange(P.shape[0]), s0)
-    flow = P[[s0]].toarray()[0, rest]
-    nu = np.ones(P.shape[0])
-    nu[rest] = np.maximum(_factor(P, rest).solve(flow, trans="T"), 0.0)
-    return nu / nu.sum()
-
-
 def _factor(P: csr_array, rest: Ints) -> Any:
     """Sparse factors of ``I - P`` on all states but one: an M-matrix, so no pivoting is needed."""
     A = (eye_array(rest.size, format="csr") - P[rest][:, rest]).tocsc()
@@ -309,8 +327,10 @@ def _bias(P: csr_array, nu: Floats, centred: Floats) -> Floats:
         h = np.linalg.solve(np.eye(n) - P.toarray() + nu, centred)
         return h - nu @ h
     h, converged = _bias_sweeps(P, centred)
+    s0 = int(np.argmax(nu))
+    if not converged and n > _FACTORED:
+        h, converged = _bias_gmres(P, s0, centred, 1e-12 * float(np.ptp(centred)))
     if not converged:
-        s0 = int(np.argmax(nu))
         rest = np.delete(np.arange(n), s0)
         h = np.zeros(n)
         h[rest] = _factor(P, rest).solve(centred[rest])
@@ -333,6 +353,14 @@ def _bias_sweeps(P: csr_array, centred: Floats) -> tuple[Floats, bool]:
         h += (1 - _DAMPING) * residual
         h -= h[0]
     return h, False
+
+
+def _bias_gmres(P: csr_array, s0: int, centred: Floats, tol: float) -> tuple[Floats, bool]:
+    """Bias that is zero at s0, and whether what is left of its equations has a span within tol."""
+    from fairmdp.kernels.krylov import Pinned
+
+    h, _, left = Pinned(P, s0).bias(centred, tol)
+    return h, left <= tol
 
 
 def _period(P: csr_array) -> int:

@@ -21,25 +21,24 @@ _WIDE, _HIGH, _EDGE = 360.0, 180.0, 8.0
 
 def problem_html(problem: Problem) -> str:
     """Size of the model, and its quotas."""
-    bounds = zip(problem.names, problem.at_least, problem.at_most, strict=True)
-    rows = ((name, asked_text(low, high)) for name, low, high in bounds)
+    bounds = enumerate(zip(problem.names, problem.at_least, problem.at_most, strict=True))
+    rows = ((name, asked_text(low, high, problem.units.of(k))) for k, (name, low, high) in bounds)
     return _box(repr(problem), _table(("quota", "asked"), rows, problem.n_quotas))
 
 
 def solution_html(solution: Solution) -> str:
     """Status, gain with its worst slack, and one row per quota, the tightest first where there are many."""
-    quotas = list(solution.quotas)
-    if len(quotas) > _MOST_ROWS:
-        quotas.sort(key=lambda row: row.slack)
+    quotas, many = solution.quotas, len(solution.quotas) > _MOST_ROWS
+    shown = np.argsort(solution.slacks, kind="stable").tolist() if many else range(len(quotas))
     rows = (
         (
-            q.name,
-            _number(q.share, 4),
-            asked_text(q.at_least, q.at_most),
-            _number(round(q.slack, 9) + 0.0, 4, "+"),
-            _number(q.price, 4),
+            quotas[k].name,
+            _number(quotas[k].share, 4),
+            asked_text(solution.at_least[k], solution.at_most[k], solution.units.of(k)),
+            _number(round(quotas[k].slack, 9) + 0.0, 4, "+"),
+            _number(quotas[k].price, 4),
         )
-        for q in quotas
+        for k in shown
     )
     head = f"{solution.status.value}: {solution.status.meaning}"
     if solution.has_policy:

@@ -12,6 +12,7 @@ import sys
 import click
 
 from fairmdp import __version__
+from fairmdp.cli.certify import certify
 from fairmdp.cli.compare import compare
 from fairmdp.cli.explore import explore
 from fairmdp.cli.frontier import frontier
@@ -35,7 +36,7 @@ def cli() -> None:
 
 
 for command in (
-    solve, verify, explore, report, frontier, compare, learn, simulate, reproduce, scenarios, new,
+    solve, verify, explore, report, frontier, compare, learn, certify, simulate, reproduce, scenarios, new,
 ):  # fmt: skip
     cli.add_command(command)
 

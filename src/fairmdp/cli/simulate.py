@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairmdp.cli.engine import engine_options, opened
 from fairmdp.cli.source import problem_options, read_problem
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from fairmdp.problem import Problem
     from fairmdp.solution import Solution
     from fairmdp.validation import Floats
+    from fairmdp.weights import Units
 
 _SURPRISING = 5.0  # standard errors from the exact value that call for a note
 _MAX_ROWS = 20
@@ -29,6 +31,7 @@ _STOPPED = 4
 @click.option("--runs", type=click.IntRange(2), default=100, show_default=True, help="Independent runs.")
 @click.option("--seed", default=0, show_default=True, help="Everything random follows from it.")
 @click.option("--start", metavar="STATE", help="First state of every run; else drawn as the model says.")
+@engine_options
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def simulate(
     source: str,
@@ -41,6 +44,7 @@ def simulate(
     seed: int,
     start: str | None,
     as_json: bool,
+    **where: Any,
 ) -> None:
     r"""Run the policy of SOLUTION on the model of SOURCE; shares with error bars beside the exact ones.
 
@@ -64,18 +68,20 @@ def simulate(
             f"{solution_file} has a policy over {solution.policy.size} state-action pairs, "
             f"{source} has {problem.mdp.n_pairs}\n  name the problem as you did when it was solved"
         )
-    seen = run(
-        problem.mdp, solution.policy, steps=steps, runs=runs, seed=seed, starts=start, quotas=problem.quotas
-    )
+    with opened(**where) as engine:
+        seen = run(
+            problem.mdp, solution.policy, steps=steps, runs=runs, seed=seed, starts=start,
+            quotas=problem.quotas, run_chunks=engine,
+        )  # fmt: skip
     notes = (*seen.notes, *_notes(problem, solution, seen))
-    record = json.dumps(_as_dict(solution, seen, notes), allow_nan=False) if as_json else ""
-    click.echo(record or _text(source, solution, seen, notes))
+    record = json.dumps(_as_dict(problem.units, solution, seen, notes), allow_nan=False) if as_json else ""
+    click.echo(record or _text(source, problem.units, solution, seen, notes))
     if not seen.finished:
         sys.exit(_STOPPED)
 
 
 def _exact_shares(solution: Solution) -> dict[str, float]:
-    return dict(zip(solution.quota_names, solution.shares.tolist(), strict=True))
+    return {row.name: row.share for row in solution.quotas}
 
 
 def _notes(problem: Problem, solution: Solution, seen: Simulation) -> list[str]:
@@ -84,17 +90,18 @@ def _notes(problem: Problem, solution: Solution, seen: Simulation) -> list[str]:
     if solution.provenance.get("problem") != problem.digest:
         notes.append("the solution is of another model or other quotas; its exact values are not of this one")
     if not seen.finished:
-        notes.append(f"stopped after {seen.steps:,} steps")
+        notes.append(f"stopped after {seen.runs:,} runs of {seen.steps:,} steps")
     mdp, policy = problem.mdp, solution.policy
     exact = _exact_shares(solution)
+    shares, errors = problem.units.values(seen.shares), problem.units.spans(seen.share_se)
     watched = [("gain", solution.gain, seen.gain, seen.gain_se, mdp.r)]
     watched += [
         (
             f"share of {name}",
             exact[name],
-            float(seen.shares[k]),
-            float(seen.share_se[k]),
-            problem.members[[k]],
+            float(shares[k]),
+            float(errors[k]),
+            problem.weights[[k]],
         )
         for k, name in enumerate(seen.quota_names)
         if name in exact
@@ -123,21 +130,22 @@ def _end_effect(mdp: MDP, policy: Floats, collected: Any) -> float:
     return float(np.ptp(chain.bias(np.add.reduceat(policy * f, mdp.pair_ptr[:-1]))))
 
 
-def _text(source: str, solution: Solution, seen: Simulation, notes: tuple[str, ...]) -> str:
+def _text(source: str, units: Units, solution: Solution, seen: Simulation, notes: tuple[str, ...]) -> str:
     from fairmdp.report import asked_text, columns
 
     exact = _exact_shares(solution)
     late = f"after {seen.steps:,} steps"
     rows = [["quota", "share", "exact", "asked", f"{late}, 5% to 95% of runs", "met in"]]
-    low, high = seen.quantiles((0.05, 0.95))
+    low, high = units.values(seen.quantiles((0.05, 0.95)))
+    shares, errors = units.values(seen.shares), units.spans(seen.share_se)
     met = seen.met
     for k, name in enumerate(seen.quota_names[:_MAX_ROWS]):
         rows.append(
             [
                 name,
-                f"{seen.shares[k]:.4f} +- {seen.share_se[k]:.4f}",
+                f"{shares[k]:.4f} +- {errors[k]:.4f}",
                 f"{exact[name]:.4f}" if name in exact else "-",
-                asked_text(seen.at_least[k], seen.at_most[k]),
+                asked_text(seen.at_least[k], seen.at_most[k], units.of(k)),
                 f"{low[k]:.4f} to {high[k]:.4f}",
                 f"{met[k]:.0%} of runs",
             ]
@@ -157,9 +165,11 @@ def _text(source: str, solution: Solution, seen: Simulation, notes: tuple[str, .
     return "\n".join(lines + [f"  note    {note}" for note in notes])
 
 
-def _as_dict(solution: Solution, seen: Simulation, notes: tuple[str, ...]) -> dict[str, Any]:
+def _as_dict(units: Units, solution: Solution, seen: Simulation, notes: tuple[str, ...]) -> dict[str, Any]:
     exact = _exact_shares(solution)
-    quantiles, met = seen.quantiles((0.05, 0.5, 0.95)), seen.met
+    quantiles, met = units.values(seen.quantiles((0.05, 0.5, 0.95))), seen.met
+    shares, errors = units.values(seen.shares), units.spans(seen.share_se)
+    lower, upper = units.values(seen.at_least), units.values(seen.at_most)
     return {
         "fairmdp_simulation": 1,
         "runs": seen.runs,
@@ -171,11 +181,11 @@ def _as_dict(solution: Solution, seen: Simulation, notes: tuple[str, ...]) -> di
         "quotas": [
             {
                 "name": name,
-                "share": float(seen.shares[k]),
-                "share_se": float(seen.share_se[k]),
+                "share": float(shares[k]),
+                "share_se": float(errors[k]),
                 "exact_share": exact.get(name),
-                "at_least": float(seen.at_least[k]),
-                "at_most": float(seen.at_most[k]),
+                "at_least": float(lower[k]),
+                "at_most": float(upper[k]),
                 "after_steps": dict(zip(("5%", "50%", "95%"), quantiles[:, k].tolist(), strict=True)),
                 "met": float(met[k]),
             }
