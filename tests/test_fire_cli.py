@@ -70,7 +70,7 @@ lines = st.one_of(
         "frontier",
         option("--values", "--second-values", of=st.sampled_from(["0:0.4:3", "0.1,0.2", "0:1:" + "9" * 12, "1:0:2", "0:1:-1", "a:b:3", "2", "nan"])),
         option("--csv", of=outputs),
-        arguments=st.tuples(sources) | st.tuples(sources, st.sampled_from(["s2", "s0", "*", "x", "home"])) | st.tuples(sources, st.just("s0"), st.just("s2")),
+        arguments=st.tuples(sources) | st.tuples(sources, st.sampled_from(["s2", "s0", "*", "x", "home"])) | st.sampled_from([("three-state", "s0", "s2", "--values", "0,1", "--second-values", "0.1"), ("in/good.toml", "s2", "x", "--values", "0")]),
     ),
     calls("compare", arguments=st.tuples(sources)),
     calls(
@@ -130,7 +130,11 @@ def call(run, tmp_path):  # noqa: F811
 
 
 @given(lines)
-@example(["solve", "three-state", "--json"])
+@example(["learn", "json:loads", "--samples", "1"])
+@example(["learn", ":x", "--samples", "1"])
+@example(["learn", "..a:b", "--samples", "1"])
+@example(["learn", "in.bad:x", "--samples", "1"])
+@example(["learn", "os:getpid", "--samples", "1"])
 def test_fire_command_line(call, tmp_path, words):
     code, out, err = call(*words)
     assert code in (0, 1, 2, 3, 4), code

@@ -171,8 +171,8 @@ def _unusable_witnesses(problem: Problem, why: Infeasibility) -> Iterator[str]:
     if looked_at > len(why.conflict) or not all(0 <= k < K for k in why.conflict):
         yield f"the conflict is not among the {K} quotas, or has fewer of them than reach"
     for name, shape in (
-        ("reach", (looked_at,)), ("reach_bias", (looked_at, S)), ("factor_bias", (S,)), ("factor_prices", (K,)),
-        ("nearest_at_least", (K,)), ("nearest_at_most", (K,)),
+        ("reach", (looked_at,)), ("reach_bias", (looked_at, S)), ("factor_bias", (S,)),
+        ("factor_prices", (K,)), ("nearest_at_least", (K,)), ("nearest_at_most", (K,)),
     ):  # fmt: skip
         array = getattr(why, name)
         if array.shape != shape or not np.isfinite(array).all():
