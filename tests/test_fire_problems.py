@@ -2,7 +2,7 @@
 
 import numpy as np
 from fire import answers_hold, junk, numbers
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
@@ -27,6 +27,7 @@ def arrays(draw):
 
 
 @given(arrays(), st.one_of(st.none(), st.lists(st.text(max_size=3), max_size=5), junk), junk)
+@example((np.ones((1, 1)), [0.0], [0]), False, None)
 def test_fire_constructors(model, names, initial):
     """Any arguments: a model whose rows are distributions, or a ProblemError."""
     for options in ({}, {"states": names}, {"actions": names}, {"initial": initial}):
@@ -60,6 +61,16 @@ def test_fire_quotas(quotas, rho):
     except ProblemError:
         return
     answers_hold(problem)
+
+
+@given(st.one_of(junk, st.lists(junk, max_size=2)))
+@example(5)
+def test_fire_lists_of_quotas(quotas):
+    for make in (Problem(TWO).with_quotas, lambda given: Problem(TWO, given), lambda given: Problem(given)):
+        try:
+            assert isinstance(make(quotas), Problem)
+        except ProblemError:
+            pass
 
 
 weights = st.one_of(
