@@ -91,6 +91,7 @@ weights = st.one_of(
         st.tuples(weights, st.one_of(numbers, bounds), st.one_of(numbers, bounds)), min_size=1, max_size=2
     )
 )
+@example([([1020429127764.0, -1.0204291277634988e-288], 0.0, 0.0)])
 def test_fire_weights(rows):
     """Any weights: a problem that can be solved and verified, or a ProblemError."""
     try:
