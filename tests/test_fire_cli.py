@@ -130,6 +130,7 @@ def call(run, tmp_path):  # noqa: F811
 
 
 @given(lines)
+@example(["frontier", "three-state", "s2", "--values", "0:1:999999999999"])
 @example(["learn", "json:loads", "--samples", "1"])
 @example(["learn", ":x", "--samples", "1"])
 @example(["learn", "..a:b", "--samples", "1"])
