@@ -1,6 +1,5 @@
 """Files: what is written comes back, and what is wrong with a file is said in its terms."""
 
-import io as stdio
 import json
 import os
 import stat
@@ -12,14 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from fairmdp import MDP, FairMDPError, FormatError, Problem, ProblemError, Quota, Solution, scenarios, solve
 from fairmdp.io import atomic, json_solution, load, npz_problem, save, toml_problem
-
-FUZZ = settings(max_examples=150, deadline=4000, suppress_health_check=list(HealthCheck), derandomize=True)
 
 CLINIC = """\
 fairmdp = 1
@@ -740,129 +735,3 @@ def test_read_only_folder(tmp_path):
 def test_longest_name(tmp_path):
     atomic.write_bytes(tmp_path / ("x" * 255), b"1")
     assert [path.name for path in tmp_path.iterdir()] == ["x" * 255]
-
-
-# Damage: a reader gives an answer or a FairMDPError, and nothing else
-
-
-def survives(reader, path, data):
-    path.write_bytes(data)
-    try:
-        assert isinstance(reader(path), Problem | Solution)
-    except FairMDPError as error:
-        assert str(error).startswith(str(path))
-
-
-edits = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.sampled_from("xid"), st.binary(max_size=8)),
-                 min_size=1, max_size=4)  # fmt: skip
-
-
-def damaged(data, changes, cut):
-    """Bytes overwritten (x), inserted (i) or deleted (d) at relative places, then cut short."""
-    for place, kind, piece in changes:
-        at = int(place * len(data))
-        data = data[:at] + (piece if kind != "d" else b"") + data[at + (len(piece) if kind != "i" else 0) :]
-    return data[: int(cut * len(data))] if cut < 1 else data
-
-
-@FUZZ
-@given(changes=edits, cut=st.sampled_from([1.0, 1.0, 0.99, 0.5, 0.1]))
-def test_damaged_npz(folder, arrays, changes, cut):
-    survives(load, folder / "f.npz", damaged((folder / "good.npz").read_bytes(), changes, cut))
-
-
-values = st.one_of(
-    st.sampled_from([0, 1, -1, 2**31 - 1, 2**31, -(2**63), 2**63 - 1, 2**40]),
-    st.integers(-8, 8),
-)
-numbers = st.one_of(st.floats(), st.sampled_from([0.0, -0.0, 0.5, 1.0, 1e308, -1e-320]))
-
-
-@FUZZ
-@given(data=st.data())
-def test_hostile_npz_arrays(folder, arrays, data):
-    changed = dict(arrays)
-    for name in data.draw(st.lists(st.sampled_from(sorted(arrays)[:-1]), min_size=1, max_size=3)):
-        array = changed[name].copy()
-        size = data.draw(st.sampled_from([array.size] * 4 + [0, 1, array.size + 1]))
-        array = np.resize(array, size)
-        for at in data.draw(st.lists(st.integers(0, max(size - 1, 0)), max_size=3)) if size else ():
-            value = data.draw(numbers if array.dtype.kind == "f" else values)
-            kept = array.dtype.kind == "f" or array.dtype.kind == "b"
-            array[at] = value if kept else np.int64(value).astype(array.dtype)
-        changed[name] = array
-    buffer = stdio.BytesIO()
-    np.savez(buffer, **changed)
-    survives(load, folder / "f.npz", buffer.getvalue())
-
-
-@FUZZ
-@given(
-    st.sampled_from(["'<f8'", "'<i8'", "'|O'", "'<U9'", "'|V8'", "''", "None", "[]", "'<f8', 'x': 1"]),
-    st.text("0123456789,()-L ", max_size=24),
-    st.binary(max_size=40),
-    st.sampled_from(["r.npy", "P_indptr.npy", "fairmdp.npy", "quota_names.npy", "over_states.npy"]),
-)
-def test_hostile_npz_headers(folder, arrays, descr, shape, data, name):
-    path = rezip(folder / "h.npz", folder / "good.npz", name, npy(descr, f"({shape}", data))
-    survives(load, folder / "f.npz", path.read_bytes())
-
-
-@FUZZ
-@given(changes=edits, cut=st.sampled_from([1.0, 1.0, 0.9, 0.3]))
-def test_damaged_toml(folder, changes, cut):
-    survives(load, folder / "f.toml", damaged(CLINIC.encode(), changes, cut))
-
-
-words = st.sampled_from([
-    "s0", "s9", "0.5", "1", "-1", "nan", "true", '"s1"', "[", "]", "{", "}", "{ }", "[[1]]", "=", ".", "\n",
-    "[model.s0]", "1e999", "0x10", "'", "07:32:00", "{ s0 = 1 }", "",
-])  # fmt: skip
-
-
-@FUZZ
-@given(st.lists(st.tuples(st.integers(0, 100), words), min_size=1, max_size=3))
-def test_edited_toml(folder, changes):
-    tokens = CLINIC.replace("\n", " \n ").split(" ")
-    for place, word in changes:
-        tokens[place % len(tokens)] = word
-    survives(load, folder / "f.toml", " ".join(tokens).encode())
-
-
-@FUZZ
-@given(changes=edits, cut=st.sampled_from([1.0, 1.0, 0.9, 0.3]), rho_2=st.sampled_from([0.25, 0.6]))
-def test_damaged_solution(folder, texts, changes, cut, rho_2):
-    survives(Solution.load, folder / "f.json", damaged(texts[rho_2], changes, cut))
-
-
-@pytest.fixture(scope="module")
-def texts():
-    return {rho_2: json.dumps(solution_dict(rho_2)).encode() for rho_2 in (0.25, 0.6)}
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
-    max_leaves=6,
-)
-
-
-@FUZZ
-@given(
-    rho_2=st.sampled_from([0.25, 0.6]),
-    path=st.lists(st.integers(0, 40), min_size=1, max_size=3),
-    value=json_values,
-)
-@example(rho_2=0.6, path=[11, 2, 0], value=[])
-def test_edited_solution(folder, texts, rho_2, path, value):
-    raw = json.loads(texts[rho_2])
-    place = raw
-    for step in path[:-1]:
-        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
-        if not keys or not isinstance(place[keys[step % len(keys)]], dict | list):
-            break
-        place = place[keys[step % len(keys)]]
-    keys = list(place) if isinstance(place, dict) else list(range(len(place)))
-    if keys:
-        place[keys[path[-1] % len(keys)]] = value
-    survives(Solution.load, folder / "f.json", json.dumps(raw).encode())

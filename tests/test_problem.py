@@ -2,8 +2,6 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.sparse import csr_array, csr_matrix
 
 from fairmdp import MDP, Problem, ProblemError, Quota
@@ -253,26 +251,6 @@ def test_fair_action_is_the_last_action_of_every_state():
     assert skewed.P.toarray()[2].tolist() == [0, 1] and skewed.r[2] == 0.5
     with pytest.raises(ProblemError, match="psi sums to 0.5"):
         problem.mdp.with_fair_action(psi=[0.5, 0.0])
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.data())
-def test_damaged_models_raise_or_are_models(data):
-    """Whatever is done to the arrays, the answer is a model whose rows are distributions, or a ProblemError."""
-    number = st.one_of(st.floats(allow_nan=True, allow_infinity=True), st.sampled_from([0.0, 1.0, 0.5, -0.0]))
-    shape = data.draw(st.tuples(st.integers(0, 4), st.integers(0, 3)))
-    rows = data.draw(
-        st.lists(st.lists(number, min_size=shape[1], max_size=shape[1]), min_size=shape[0], max_size=shape[0])
-    )
-    rewards = data.draw(st.lists(number, max_size=4))
-    s_of = data.draw(st.lists(st.integers(-1, 3), max_size=4))
-    names = data.draw(st.one_of(st.none(), st.lists(st.text(max_size=3), max_size=4)))
-    try:
-        model = MDP(np.array(rows).reshape(shape), rewards, s_of, states=names)
-    except ProblemError:
-        return
-    assert np.abs(model.P.toarray().sum(axis=1) - 1).max() < 1e-12
-    assert np.isfinite(model.r).all() and (np.diff(model.s_of) >= 0).all()
 
 
 def test_messages_of_unknown_names_list_what_exists():

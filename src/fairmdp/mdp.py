@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 ROW_SUM_TOL = 1e-9
 """How far the probabilities of a pair may be from summing to 1 before they are refused."""
 
+SINGLE_SUM_TOL = 1e-6
+"""The same for probabilities that are all float32 numbers, which cannot say it more exactly."""
+
 EXACT_SUM_TOL = 1e-12
 """How far a sum of shares or probabilities may be from its due through rounding alone."""
 
@@ -205,7 +208,7 @@ class MDP:
             s = int(np.argmax(bad))
             raise ProblemError(f"{what} gives state {self.state_name(s)} probability {p[s]}")
         total = float(p.sum())
-        if abs(total - 1) > ROW_SUM_TOL:
+        if abs(total - 1) > _sum_tol(p):
             raise ProblemError(f"{what} sums to {total:.12g}, expected 1 (within {ROW_SUM_TOL:g})")
         if abs(total - 1) > EXACT_SUM_TOL:
             p = p / total
@@ -327,7 +330,7 @@ class MDP:
             P.eliminate_zeros()
         sums = P @ np.ones(self.n_states)
         off = np.abs(sums - 1)
-        bad = off > ROW_SUM_TOL
+        bad = off > (ROW_SUM_TOL if off.max() <= ROW_SUM_TOL else _sum_tol(P.data))
         if bad.any():
             i = int(np.argmax(bad))
             refuse(
@@ -342,6 +345,12 @@ class MDP:
         inexact = off > np.maximum(EXACT_SUM_TOL, 4 * lengths * np.finfo(float).eps)
         if inexact.any():
             P.data /= np.repeat(np.where(inexact, sums, 1.0), lengths)
+
+
+def _sum_tol(p: Floats) -> float:
+    """How far these probabilities may be from summing to 1."""
+    with np.errstate(over="ignore"):
+        return SINGLE_SUM_TOL if (p == p.astype(np.float32)).all() else ROW_SUM_TOL
 
 
 def _as_csr(P: Any) -> csr_array:

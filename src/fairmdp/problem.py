@@ -141,10 +141,7 @@ class Problem:
     def __init__(self, mdp: MDP, quotas: Iterable[Quota] = (), *, rho: ArrayLike | None = None) -> None:
         if not isinstance(mdp, MDP):
             raise ProblemError(f"mdp is a {type(mdp).__name__}, expected a fairmdp.MDP")
-        quotas = tuple(quotas)
-        for quota in quotas:
-            if not isinstance(quota, Quota):
-                raise ProblemError(f"quotas holds a {type(quota).__name__}, expected fairmdp.Quota")
+        quotas = _quotas(quotas)
         names = [q.name for q in quotas]
         rows = [_counted(mdp, q) for q in quotas]
         at_least = [q.at_least for q in quotas]
@@ -252,7 +249,7 @@ class Problem:
 
     def with_quotas(self, quotas: Iterable[Quota]) -> Problem:
         """Return the same model with quotas added; one that has the name of an old one replaces it."""
-        added = tuple(quotas)
+        added = _quotas(quotas)
         replaced = {q.name for q in added}
         return Problem(self.mdp, [*(q for q in self.quotas if q.name not in replaced), *added])
 
@@ -392,6 +389,16 @@ class Problem:
                     f"both hold {np.diff(self.members.indptr)[later]} pairs",
                     "keep the stricter one",
                 )
+
+
+def _quotas(quotas: Iterable[Quota]) -> tuple[Quota, ...]:
+    if not isinstance(quotas, Iterable):
+        raise ProblemError(f"quotas is a {type(quotas).__name__}, expected a list of fairmdp.Quota")
+    quotas = tuple(quotas)
+    for quota in quotas:
+        if not isinstance(quota, Quota):
+            raise ProblemError(f"quotas holds a {type(quota).__name__}, expected fairmdp.Quota")
+    return quotas
 
 
 def _check_names(names: Sequence[str]) -> None:

@@ -38,7 +38,10 @@ def names_of(what: str, names: Iterable[str] | None, count: int | None = None) -
         return None
     if isinstance(names, str):
         raise ProblemError(f"{what} is the single string {names!r}, expected a list of names")
-    names = tuple(names)
+    try:
+        names = tuple(names)
+    except TypeError:
+        raise ProblemError(f"{what} is {names!r}, expected a list of names") from None
     if count is not None and len(names) != count:
         raise ProblemError(f"{what} has {len(names)} names, expected {count}")
     for name in names:

@@ -77,7 +77,7 @@ def verify(problem: Problem, solution: Solution, *, exact: bool = False) -> Verd
     -------
     Verdict
         With ``ok`` True only if the policy's gain and every share, the upper bound and the status are
-        what the solution says.
+        what the solution says. The nearest bounds of an infeasibility are advice without a witness.
 
     Examples
     --------
@@ -155,10 +155,29 @@ def _misfits(problem: Problem, solution: Solution) -> Iterator[str]:
         array = getattr(solution, name)
         if array.shape != (size,) or not np.isfinite(array).all():
             yield f"{name} is not a vector of {size} finite numbers"
+        elif name.startswith("at_") and (np.abs(array - getattr(problem, name)) > _CLAIM_TOL).any():
+            yield f"{name} is not what the problem asks for"
+    if solution.quota_names != problem.names:
+        yield "the names of its quotas are not the problem's"
+    if solution.infeasibility is not None:
+        yield from _unusable_witnesses(problem, solution.infeasibility)
     if solution.units != problem.units:
         yield "units are not those of the problem's weights"
     if not (math.isfinite(solution.tol) and solution.tol > 0):
         yield f"tol is {solution.tol}, expected a positive number"
+
+
+def _unusable_witnesses(problem: Problem, why: Infeasibility) -> Iterator[str]:
+    S, K, looked_at = problem.mdp.n_states, problem.n_quotas, len(why.reach)
+    if looked_at > len(why.conflict) or not all(0 <= k < K for k in why.conflict):
+        yield f"the conflict is not among the {K} quotas, or has fewer of them than reach"
+    for name, shape in (
+        ("reach", (looked_at,)), ("reach_bias", (looked_at, S)), ("factor_bias", (S,)),
+        ("factor_prices", (K,)), ("nearest_at_least", (K,)), ("nearest_at_most", (K,)),
+    ):  # fmt: skip
+        array = getattr(why, name)
+        if array.shape != shape or not np.isfinite(array).all():
+            yield f"{name} is not an array of finite numbers of shape {shape}"
 
 
 def _status_messages(solution: Solution, proved: Status) -> Iterator[str]:
@@ -199,8 +218,10 @@ def _policy_messages(problem: Problem, solution: Solution, law: Law) -> Iterator
             f"the share {solution.shares[k]:.12g} of quota {problem.names[k]} is not the policy's: "
             f"it lies in [{law.shares[k, 0]:.12g}, {law.shares[k, 1]:.12g}]"
         )
-    x = policy * solution.visitation[mdp.s_of]
-    if np.abs(solution.occupancy - x).sum() > tol or np.abs(x @ mdp.P - solution.visitation).sum() > tol:
+    nu = solution.visitation
+    x = policy * nu[mdp.s_of]
+    off_law = (abs(nu.sum() - 1), np.abs(solution.occupancy - x).sum(), np.abs(x @ mdp.P - nu).sum())
+    if not max(off_law) <= tol:
         yield "visitation and occupancy are not the long-run law of the policy"
 
 

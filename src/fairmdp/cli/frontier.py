@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fairmdp.problem import Problem
 
 _EVEN = 11  # values of each quota of a grid where none are given
+_MOST = 100_000  # values that may be asked for by their count
 
 
 @click.command()
@@ -121,8 +122,10 @@ def _values(text: str, option: str) -> list[float]:
     first, *rest = text.split(":")
     if not rest:
         return [number(part, option) for part in text.split(",")]
-    if len(rest) != 2 or not rest[1].isdecimal() or int(rest[1]) < 2:
-        raise click.UsageError(f"{option} {text!r}: expected FIRST:LAST:COUNT, such as 0:0.4:9")
+    if len(rest) != 2 or not rest[1].isdecimal() or not 2 <= int(rest[1][:9]) <= _MOST:
+        raise click.UsageError(
+            f"{option} {text!r}: expected FIRST:LAST:COUNT, such as 0:0.4:9, with 2 to {_MOST:,} values"
+        )
     return _even(number(first, option), number(rest[0], option), int(rest[1]))
 
 

@@ -138,15 +138,25 @@ def number(text: str, where: str) -> float:
 
 def _imported(module: str, name: str) -> Any:
     """Return the simulator that a module of the working folder (or an installed one) defines."""
-    sys.path.insert(0, "")
+    from fairmdp.errors import SimulatorError
+
+    if "" not in sys.path:
+        sys.path.insert(0, "")
     try:
         found = getattr(importlib.import_module(module), name)
     except ImportError as error:
         raise click.UsageError(f"cannot import {module}: {error}") from None
     except AttributeError:
         raise click.UsageError(f"module {module} has no {name}") from None
-    if not hasattr(found, "sample") and callable(found):
-        found = found()
+    except Exception as error:  # whatever happens while a module of the user's runs
+        raise click.UsageError(f"cannot import {module}: {type(error).__name__}: {error}") from None
+    if isinstance(found, type) or (not hasattr(found, "sample") and callable(found)):
+        try:
+            found = found()
+        except Exception as error:
+            raise SimulatorError(
+                f"{module}:{name}() made no simulator, it raised {type(error).__name__}: {error}"
+            ) from error
     return found
 
 

@@ -141,7 +141,7 @@ def common_factor(problem: Problem) -> tuple[float | None, Floats, Floats]:
     """Largest factor on all ``at_least`` that can be met together with the caps, and its witness."""
     S, K = problem.mdp.n_states, problem.n_quotas
     # G x - alpha * at_least >= 0, with alpha a column; the tiny positive bound keeps the row one-sided.
-    scaled = problem.with_bounds(at_least=np.where(problem.at_least > 0, 1e-300, 0.0))
+    scaled = problem.with_bounds(at_least=np.minimum(problem.at_least, 1e-300))
     answer = FlowLP(
         scaled, np.zeros(problem.mdp.n_pairs), extra=csr_array(-problem.at_least[None, :]), c_extra=np.ones(1)
     ).run()
