@@ -390,11 +390,7 @@ UNMEETABLE = {
     "cap": Problem(PROBLEM.mdp, [Quota("cap", states=[2], at_most=0.01)]),
     "both": Problem(
         PROBLEM.mdp,
-        [
-            Quota("floor", states=[1], at_least=0.45),
-            Quota("cap", states=[0, 2], at_most=0.5),
-            Quota("more", states=[2], at_least=0.45),
-        ],
+        [Quota("cap", states=[0, 2], at_most=0.53), Quota("floor", states=[2], at_least=0.45)],
     ),
 }
 
@@ -407,10 +403,13 @@ def test_explanations_of_infeasibility_are_confirmed_to_eight_digits(problem):
         sign = -1.0 if solution.prices[k] < 0 else 1.0
         counted = MDP(mdp.P, sign * problem.members.toarray()[k], mdp.s_of)
         assert reach == pytest.approx(sign * solve(Problem(counted)).gain, abs=1e-7)
+    assert (why.common_factor is None) is (problem is UNMEETABLE["cap"])  # caps alone are too much
     if why.common_factor is not None:
         lowered = problem.at_least * why.common_factor
         assert solve(problem.with_bounds(lowered * (1 - 1e-6))).status is Status.OPTIMAL
         assert solve(problem.with_bounds(lowered * (1 + 1e-6))).status is Status.INFEASIBLE
+        thrice = factor_limit(problem, 3 * why.factor_bias, 3 * why.factor_prices)
+        assert thrice == pytest.approx(why.common_factor, abs=1e-12)  # the scale of a witness is its own
         assert factor_limit(problem, why.factor_bias, np.zeros(problem.n_quotas)) == math.inf
     for in_rationals in (False, True):
         verdict = verify(problem, solution, exact=in_rationals)

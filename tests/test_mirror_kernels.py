@@ -138,6 +138,7 @@ def test_block_projection_is_the_sorted_one(seed):
     x = mirror.project_blocks(y, unit_of, rho)
     assert np.allclose(x, y * sorted_water_fill(Y, rho)[unit_of], rtol=1e-12)
     assert abs(x.sum() - 1) < 1e-13
+    assert np.allclose(x, mirror.project_blocks(1e-6 * y, unit_of, rho), rtol=1e-12)
 
 
 def assert_kkt(y, x, sets, rho, tol):
@@ -164,6 +165,7 @@ def test_laminar_projection(seed):
     home, rho_post, parent, first = mirror.laminar_tree(sets, rho, 40)
     x = mirror.project_laminar(y, home, rho_post, parent, first)
     assert_kkt(y, x, sets, rho, 1e-12)
+    assert np.allclose(x, mirror.project_laminar(1e-6 * y, home, rho_post, parent, first), rtol=1e-12)
     atom_of, ptr, member = mirror.atoms(sets, 40)
     assert np.allclose(x, mirror.project_overlapping(y, atom_of, rho, ptr, member), atol=1e-11)
 
@@ -182,6 +184,7 @@ def test_overlapping_projection(seed):
     rho = 0.95 * np.array([p[g].sum() for g in sets])  # feasible by construction
     atom_of, ptr, member = mirror.atoms(sets, 30)
     x = mirror.project_overlapping(y, atom_of, rho, ptr, member)
+    assert np.allclose(x, mirror.project_overlapping(1e-6 * y, atom_of, rho, ptr, member), rtol=1e-9)
     price = assert_kkt(y, x, sets, rho, 1e-11)
     assert price.min() > -1e-9
 

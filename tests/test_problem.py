@@ -138,6 +138,10 @@ def test_rho_is_one_quota_per_state():
     assert problem.names == ("day", "night")
     assert problem.at_least.tolist() == [0.25, 0.5] and problem.at_most.tolist() == [1, 1]
     assert problem.members.toarray().tolist() == [[1, 1, 0], [0, 0, 1]]
+    more = Problem(mdp(), [quota(at_most=0.9)], rho=[0.25, 0.0])
+    assert more.names == ("q", "day", "night") and more.over_states.all()
+    assert more.at_least.tolist() == [0.2, 0.25, 0.0] and more.at_most.tolist() == [0.9, 1, 1]
+    assert more.members.toarray().tolist() == [[0, 0, 1], [1, 1, 0], [0, 0, 1]]
     with pytest.raises(ProblemError, match=r"rho has shape \(3,\), expected \(2,\)"):
         Problem(mdp(), rho=[0.1, 0.1, 0.1])
 
@@ -405,7 +409,8 @@ def test_arrays_of_quotas_are_the_quotas():
             "quotas q and p bound one set on one side twice\n  both hold 1 pairs\n  keep the stricter one",
         ),
         (
-            [{"at_least": 0.5}, {"name": "p", "states": ["day"], "at_least": 0.6}],
+            [{"at_least": 0.5}, {"name": "p", "states": ["day"], "at_least": 0.6},
+             {"name": "all", "states": [0, 1], "at_least": 0.0}],
             "the quotas owe 1.1 of the time, more than there is\n  2 disjoint quotas, the largest is p\n"
             "  lower them until they sum to at most 1",
         ),
