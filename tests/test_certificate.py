@@ -1,6 +1,8 @@
 """The checker believes nothing: every kind of tampering is caught, and its intervals contain the truth."""
 
+import math
 import re
+import sys
 from dataclasses import replace
 from fractions import Fraction
 
@@ -8,9 +10,12 @@ import numpy as np
 import pytest
 from checks import long_run
 from models import random_problem
+from scipy.sparse import csr_array
 
-from fairmdp import MDP, Chain, Problem, ProblemError, Status, scenarios, solve, verify
-from fairmdp.certificate import exact, rounded
+from fairmdp import MDP, Chain, Problem, ProblemError, Quota, Status, scenarios, solve, verify
+from fairmdp.certificate import FAIR_TOL, exact, proved_status, rounded
+from fairmdp.certificate.checker import factor_limit, reward_scale
+from fairmdp.certificate.law import Law, no_law
 from fairmdp.solvers.policy import uniform_policy
 
 PROBLEM = scenarios.three_state(rho=[0.1, 0.1, 0.25])
@@ -288,3 +293,249 @@ def rounded_law_of(chain):
         nu = turned @ nu
         nu /= nu.sum()
     return nu
+
+
+# --- what the numbers of a verdict mean, to the last digit --------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_exact_ceiling_is_the_least_float_above_the_rational_one(seed):
+    problem = random_problem(seed, n_max=5)
+    mdp, G, rng = problem.mdp, problem.members.toarray(), np.random.default_rng(seed)
+    bias, prices = (rng.normal(size=size).tolist() for size in (mdp.n_states, problem.n_quotas))
+    mu = [Fraction(price) for price in prices]
+    values = []
+    for i, s in enumerate(mdp.s_of.tolist()):
+        row = [Fraction(p) for p in mdp.P.toarray()[i].tolist()]
+        ahead = sum(p * Fraction(h) for p, h in zip(row, bias, strict=True)) / sum(row)
+        raised = sum(price for price, inside in zip(mu, G[:, i], strict=True) if inside)
+        values.append(Fraction(mdp.r[i]) + raised + ahead - Fraction(bias[s]))
+    bounds = [(problem.at_least if price > 0 else problem.at_most)[k] for k, price in enumerate(mu)]
+    truth = max(values) - sum(price * Fraction(bound) for price, bound in zip(mu, bounds, strict=True))
+    found = exact.ceiling(problem, mdp.r, np.array(bias), np.array(prices))
+    assert Fraction(math.nextafter(found, -math.inf)) < truth <= Fraction(found)
+
+
+def test_exact_intervals_are_rounded_outward():
+    """One state and three actions alike: the share of each is a third, which is no float."""
+    mdp = MDP(np.ones((3, 1)), [1.0, 0.0, 0.0], [0, 0, 0])
+    problem = Problem(mdp, [Quota("first", pairs=[0], at_least=0.1)])
+    policy = np.full(3, 1 / 3)
+    law = exact.law(problem, policy)
+    assert law.error == 0
+    for low, high in (law.gain, law.shares[0].tolist()):
+        assert Fraction(low) < Fraction(1, 3) < Fraction(high) and high == math.nextafter(low, 1)
+    assert rounded.law(problem, policy).gain == pytest.approx(law.gain, abs=1e-14)
+    assert exact._up(Fraction(1, 2)) == exact._down(Fraction(1, 2)) == 0.5
+    beyond = Fraction(10) ** 400
+    assert (exact._up(beyond), exact._down(-beyond)) == (math.inf, -math.inf)
+    assert (exact._up(-beyond), exact._down(beyond)) == (-sys.float_info.max, sys.float_info.max)
+
+
+def test_nothing_is_known_without_a_law():
+    law = no_law(PROBLEM, "why")
+    assert (law.gain, law.error, law.reason) == ((-math.inf, math.inf), 1.0, "why")
+    assert law.shares.tolist() == [[0.0, 1.0]] * 3
+    missing = replace(SOLUTION, provenance={"problem": "0" * 64})
+    verdict = verify(PROBLEM, missing)
+    assert verdict.status is Status.UNDECIDED and verdict.upper == math.inf and not verdict.exact
+    assert verdict.gain == law.gain and verdict.shares.tolist() == law.shares.tolist()
+    digest = PROBLEM.digest[:12]
+    assert verdict.messages == (
+        f"this is a solution of another problem (000000000000, this one is {digest})",
+    )
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"occupancy": np.zeros(5)}, r"occupancy has shape \(5,\), expected \(6,\)"),
+        ({"visitation": np.zeros(6)}, r"visitation has shape \(6,\), expected \(3,\)"),
+        ({"shares": np.full(3, np.inf)}, "shares holds numbers that are not finite"),
+        ({"bias": np.zeros(2)}, "bias is not a vector of 3 finite numbers"),
+        ({"bias": np.array([0.0, np.nan, 0.0])}, "bias is not a vector of 3 finite numbers"),
+        ({"at_least": np.zeros(4)}, "at_least is not a vector of 3 finite numbers"),
+        ({"at_most": np.full(3, np.inf)}, "at_most is not a vector of 3 finite numbers"),
+        (
+            {"units": Problem(PROBLEM.mdp, [Quota("w", weights=[0, 1, 2], at_least=1)]).units},
+            "units are not those of the problem's weights",
+        ),
+        ({"tol": 0.0}, r"tol is 0\.0, expected a positive number"),
+        ({"tol": float("inf")}, "tol is inf, expected a positive number"),
+    ],
+)
+def test_what_does_not_fit_is_the_only_complaint(change, words):
+    (message,) = verify(PROBLEM, replace(SOLUTION, **change)).messages
+    assert re.fullmatch(words, message)
+
+
+@pytest.mark.parametrize(
+    "share, gap, status",
+    [
+        ((0.25 - 0.9 * FAIR_TOL, 0.4 + 0.9 * FAIR_TOL), 0.0, Status.OPTIMAL),
+        ((0.25 - 1.1 * FAIR_TOL, 0.3), 0.0, Status.UNDECIDED),
+        ((0.3, 0.4 + 1.1 * FAIR_TOL), 0.0, Status.UNDECIDED),
+        ((0.25, 0.4), 4 * 2**-10, Status.OPTIMAL),  # the gap allowed, to the bit: 2**-10 of a span of 4
+        ((0.25, 0.4), 4 * 2**-10 + 2**-40, Status.FEASIBLE),
+    ],
+)
+def test_statuses_at_their_edges(share, gap, status):
+    mdp = MDP(np.eye(2)[[1, 0]], [3.0, -1.0], [0, 1])
+    quotas = [Quota("q", states=[0], at_least=0.25, at_most=0.4), Quota("met", states=[1], at_most=0.8)]
+    problem = Problem(mdp, quotas)
+    law = Law((0.5, 0.75), np.array([share, (0.6, 0.7)]), 0.0)
+    assert proved_status(problem, law, 0.5 + gap, 2**-10) is status
+    assert proved_status(problem, replace(law, reason="none"), 0.5, 1.0) is Status.UNDECIDED
+
+
+@pytest.mark.parametrize("rewards, scale", [([3.0, -1.0], 4), ([-5.0, -5.0], 5), ([0.0, 0.0], 1)])
+def test_unit_of_gaps(rewards, scale):
+    assert reward_scale(Problem(MDP(np.eye(2)[[1, 0]], rewards, [0, 1]))) == scale
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_claims_may_be_off_by_rounding_in_their_own_unit(scale):
+    """1e-8 of the span of the rewards (0.9 here) or of a share, in the sum over all pairs for the law."""
+    mdp = PROBLEM.mdp
+    problem = PROBLEM.with_mdp(MDP(mdp.P, mdp.r * scale, mdp.s_of))
+    solution, unit = solve(problem), 0.9e-8 * scale
+    for sign in (-1, 1):
+        for field, size in (("gain", unit), ("shares", 1e-8)):
+            for part, ok in ((0.9, True), (1.2, False)):
+                claimed = replace(solution, **{field: getattr(solution, field) + sign * part * size})
+                assert verify(problem, claimed).ok is ok, (field, sign, part)
+    proved = verify(problem, solution).upper
+    for part, ok in ((0.9, True), (1.2, False)):
+        assert verify(problem, replace(solution, upper=proved - part * unit)).ok is ok
+        moved = bumped(bumped(solution.occupancy, 0, -part * 0.5e-8), 1, part * 0.5e-8)
+        messages = verify(problem, replace(solution, occupancy=moved)).messages
+        assert messages == (
+            () if ok else ("visitation and occupancy are not the long-run law of the policy",)
+        )
+    for off, ok in ((0.9e-9, True), (1.5e-9, False)):
+        messages = verify(problem, replace(solution, policy=bumped(solution.policy, 0, off))).messages
+        assert any("not a distribution" in message for message in messages) is not ok
+
+
+UNMEETABLE = {
+    "floor": scenarios.three_state(rho=[0.1, 0.1, 0.5]),
+    "cap": Problem(PROBLEM.mdp, [Quota("cap", states=[2], at_most=0.01)]),
+    "both": Problem(
+        PROBLEM.mdp,
+        [Quota("cap", states=[0, 2], at_most=0.53), Quota("floor", states=[2], at_least=0.45)],
+    ),
+}
+
+
+@pytest.mark.parametrize("problem", UNMEETABLE.values(), ids=UNMEETABLE.keys())
+def test_explanations_of_infeasibility_are_confirmed_to_eight_digits(problem):
+    solution = solve(problem)
+    why, mdp = solution.infeasibility, problem.mdp
+    for k, reach in zip(why.conflict, why.reach, strict=True):
+        sign = -1.0 if solution.prices[k] < 0 else 1.0
+        counted = MDP(mdp.P, sign * problem.members.toarray()[k], mdp.s_of)
+        assert reach == pytest.approx(sign * solve(Problem(counted)).gain, abs=1e-7)
+    assert (why.common_factor is None) is (problem is UNMEETABLE["cap"])  # caps alone are too much
+    if why.common_factor is not None:
+        lowered = problem.at_least * why.common_factor
+        assert solve(problem.with_bounds(lowered * (1 - 1e-6))).status is Status.OPTIMAL
+        assert solve(problem.with_bounds(lowered * (1 + 1e-6))).status is Status.INFEASIBLE
+        thrice = factor_limit(problem, 3 * why.factor_bias, 3 * why.factor_prices)
+        assert thrice == pytest.approx(why.common_factor, abs=1e-12)  # the scale of a witness is its own
+        assert factor_limit(problem, why.factor_bias, np.zeros(problem.n_quotas)) == math.inf
+    for in_rationals in (False, True):
+        verdict = verify(problem, solution, exact=in_rationals)
+        assert verdict.ok and verdict.status is Status.INFEASIBLE and verdict.exact is in_rationals
+        for off, ok in ((0.8e-8, True), (-0.8e-8, True), (2e-8, False), (-2e-8, False)):
+            moved = [replace(why, reach=bumped(why.reach, 0, off))]
+            if why.common_factor is not None:
+                moved.append(replace(why, common_factor=why.common_factor + off))
+            for claim in moved:
+                assert verify(problem, replace(solution, infeasibility=claim), exact=in_rationals).ok is ok
+
+
+# --- rounding is added outward ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_ceiling_allows_for_every_term_of_its_sums(seed, monkeypatch):
+    """In a coarse arithmetic: m terms are off by m eps of their sizes, and no more than three times that."""
+    problem = random_problem(seed)
+    mdp, G, rng = problem.mdp, problem.members.toarray(), np.random.default_rng(seed)
+    bias, prices = rng.normal(size=mdp.n_states), rng.normal(size=problem.n_quotas)
+    eps = 1e-6
+    fine = rounded.ceiling(problem, mdp.r, bias, prices)
+    monkeypatch.setattr(rounded, "EPS", eps)
+    allowed = (rounded.ceiling(problem, mdp.r, bias, prices) - fine) / eps
+    values = mdp.r + G.T @ prices + mdp.P @ bias - bias[mdp.s_of]
+    i = int(np.argmax(values))
+    terms = np.diff(mdp.P.indptr)[i] + G[:, i].sum() + 2
+    sizes = abs(mdp.r[i]) + G[:, i] @ np.abs(prices) + np.ptp(bias)
+    owed = np.abs(np.where(prices > 0, problem.at_least, problem.at_most) * prices).sum()
+    needed = terms * sizes + np.diff(mdp.P.indptr)[i] * np.ptp(bias) + 4 * owed + abs(values[i])
+    assert needed <= allowed <= 3 * needed
+
+
+def test_a_shift_of_the_relative_values_costs_nothing():
+    bias = np.array([0.25, -0.5, 0.125])
+    here, far = (rounded.ceiling(PROBLEM, PROBLEM.mdp.r, bias + by, np.zeros(3)) for by in (0.0, 2.0**30))
+    assert far == pytest.approx(here, abs=1e-14)
+
+
+@pytest.mark.parametrize("eps, relative", [(0.0, 0.01), (1e-3, 0.0), (1e-3, 0.01)])
+@pytest.mark.parametrize("n", [2, 6])
+def test_hitting_times_are_scaled_until_they_hold_for_every_chain_nearby(n, eps, relative, monkeypatch):
+    rng = np.random.default_rng(n)
+    Q = rng.dirichlet(np.ones(n), n)
+    steps = np.zeros(n)
+    steps[1:] = np.linalg.solve(np.eye(n - 1) - Q[1:, 1:], np.ones(n - 1)) * 0.3
+    monkeypatch.setattr(rounded, "EPS", eps)
+    w = rounded._proven_hitting_times(csr_array(Q), steps, 0, np.full(n, relative))
+    ahead = Q[:, 1:] @ w[1:]
+    worst = (w - eps * w - ahead * (1 + relative + n * eps))[1:]
+    assert worst.min() >= 1
+    assert (w - ahead)[1:].min() <= 1 + 3 * (relative + n * eps) * w.max()
+    assert rounded._proven_hitting_times(csr_array(Q), -steps, 0, np.full(n, relative)) is None
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e3])
+@pytest.mark.parametrize("push", ["shorter", "aside"])
+@pytest.mark.parametrize("arithmetic", [rounded, exact])
+def test_a_wrong_candidate_costs_what_the_law_says(arithmetic, push, scale, monkeypatch):
+    """A law that loses a thousandth, or is moved by it: intervals hold the truth and are no wider than proved."""
+    mdp = MDP(PROBLEM.mdp.P, (PROBLEM.mdp.r - 0.5) * scale, PROBLEM.mdp.s_of)
+    problem, policy = PROBLEM.with_mdp(mdp), np.full(6, 0.5)
+    nu = long_run(problem, policy)
+    v = nu * (1 - 1e-3) if push == "shorter" else nu + np.array([-1e-3, 1e-3, 0.0])
+    monkeypatch.setattr(rounded.Chain, "shares", v)
+    found = arithmetic.law(problem, policy)
+    w = rounded.Chain.of(mdp, policy).hitting_times(int(np.argmax(v)))
+    Q = 0.5 * (mdp.P.toarray()[::2] + mdp.P.toarray()[1::2])
+    loss = 1 - v.sum() if arithmetic is rounded else 0.0
+    spread = (np.abs(v - v @ Q) * w).sum() if push == "aside" else 0.0
+    assert found.error == pytest.approx(spread + loss, abs=1e-13)
+    gain, r = mdp.r @ (policy * nu[mdp.s_of]), mdp.r
+    radius = np.ptp(r) * spread + np.abs(r).max() * loss
+    assert found.gain[0] - 1e-14 * scale <= gain <= found.gain[1] + 1e-14 * scale
+    assert found.gain[1] - found.gain[0] == pytest.approx(2 * radius, abs=1e-12 * scale)
+    assert (found.shares[:, 0] <= nu + 1e-15).all() and (nu <= found.shares[:, 1] + 1e-15).all()
+    assert np.ptp(found.shares, axis=1) == pytest.approx(2 * (spread + loss), abs=1e-12)
+
+
+def test_a_law_allows_for_every_term_of_its_sums(monkeypatch):
+    """In a coarse arithmetic: entries of the chain, its sums by column, and shares are off by eps a term."""
+    mdp, policy, eps = PROBLEM.mdp, np.full(6, 0.5), 1e-6
+    nu = long_run(PROBLEM, policy)
+    s0 = int(np.argmax(nu))
+    w = rounded.Chain.of(mdp, policy).hitting_times(s0)
+    monkeypatch.setattr(rounded, "EPS", eps)
+    found = rounded.law(PROBLEM, policy)
+    needed = (2 * 2 + 2 * (2 + 4)) * (
+        nu * w
+    ).sum() + 1  # two entries in a column, two actions, one for the mass
+    assert needed <= found.error / eps <= 3 * needed
+    assert (np.ptp(found.shares, axis=1) >= 2 * eps * (needed + (2 + 8) * nu)).all()
+    gain_error = (
+        np.ptp(mdp.r) * (needed - 1) + np.abs(mdp.r).max() + (2 + 8) * np.abs(mdp.r) @ (policy * nu[mdp.s_of])
+    )
+    assert 2 * eps * gain_error <= found.gain[1] - found.gain[0] <= 6 * eps * gain_error

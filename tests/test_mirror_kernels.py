@@ -138,6 +138,7 @@ def test_block_projection_is_the_sorted_one(seed):
     x = mirror.project_blocks(y, unit_of, rho)
     assert np.allclose(x, y * sorted_water_fill(Y, rho)[unit_of], rtol=1e-12)
     assert abs(x.sum() - 1) < 1e-13
+    assert np.allclose(x, mirror.project_blocks(1e-6 * y, unit_of, rho), rtol=1e-12)
 
 
 def assert_kkt(y, x, sets, rho, tol):
@@ -164,6 +165,7 @@ def test_laminar_projection(seed):
     home, rho_post, parent, first = mirror.laminar_tree(sets, rho, 40)
     x = mirror.project_laminar(y, home, rho_post, parent, first)
     assert_kkt(y, x, sets, rho, 1e-12)
+    assert np.allclose(x, mirror.project_laminar(1e-6 * y, home, rho_post, parent, first), rtol=1e-12)
     atom_of, ptr, member = mirror.atoms(sets, 40)
     assert np.allclose(x, mirror.project_overlapping(y, atom_of, rho, ptr, member), atol=1e-11)
 
@@ -182,8 +184,87 @@ def test_overlapping_projection(seed):
     rho = 0.95 * np.array([p[g].sum() for g in sets])  # feasible by construction
     atom_of, ptr, member = mirror.atoms(sets, 30)
     x = mirror.project_overlapping(y, atom_of, rho, ptr, member)
+    assert np.allclose(x, mirror.project_overlapping(1e-6 * y, atom_of, rho, ptr, member), rtol=1e-9)
     price = assert_kkt(y, x, sets, rho, 1e-11)
     assert price.min() > -1e-9
+
+
+def test_units_of_groups_share_what_is_free_by_state():
+    unit_of, rho = mirror.units_of_groups(
+        np.array([0, -1, 1, -1, -1, 0]), np.array([0.3, 0.4]), np.array([0, 0, 1, 1, 1, 2])
+    )
+    assert unit_of.tolist() == [0, 2, 1, 3, 3, 0] and rho.tolist() == [0.3, 0.4, 0.0, 0.0]
+
+
+def test_masses_that_are_logarithms_count_as_zero():
+    Y = np.array([0.5, -700.0, 0.25, 0.0])
+    assert mirror.positive_sum(Y) == 0.75
+    assert mirror.water_fill(Y, np.array([0.0, 0.2, 0.0, 0.1])) == pytest.approx(0.7 / 0.75, abs=1e-15)
+    assert mirror.water_fill(Y, np.array([0.0, 0.2, 0.5, 0.1])) == pytest.approx(0.2 / 0.5, abs=1e-15)
+
+
+def test_a_quota_is_short_below_its_share_only():
+    Y = np.array([1.0, 2.0, 3.0])
+    assert not mirror.any_short(Y, np.array([0.5, 1.0, 1.5]), 0.5)
+    for u in range(3):
+        assert mirror.any_short(Y, np.array([0.5, 1.0, 1.5]) + 1e-9 * (np.arange(3) == u), 0.5)
+
+
+def test_quotas_may_sum_to_one_beyond_rounding():
+    """All are pinned, and nothing is left to share out: each unit gets its quota."""
+    rho = np.array([0.7, 0.3]) + 2e-16
+    assert mirror.water_fill(np.array([0.7, 0.3]), rho) == 0.0
+    x = mirror.project_blocks(np.array([0.35, 0.3, 0.35]), np.array([0, 1, 0]), rho)
+    assert x == pytest.approx([0.35, 0.3, 0.35], abs=1e-15)
+
+
+def test_laminar_tree_in_postorder():
+    sets = [np.array([5]), np.arange(4), np.array([1, 2]), np.array([4, 5]), np.array([2])]
+    home, rho, parent, first = mirror.laminar_tree(sets, np.array([0.1, 0.2, 0.3, 0.4, 0.5]), 7)
+    assert rho.tolist() == [0.1, 0.4, 0.5, 0.3, 0.2, 1.0]
+    assert parent.tolist() == [1, 5, 3, 4, 5, -1] and first.tolist() == [0, 0, 2, 2, 2, 0]
+    assert home.tolist() == [4, 3, 2, 4, 1, 0, 5]
+
+
+def test_inner_quotas_that_fill_an_outer_one_leave_it_nothing():
+    """The outer set is owed what its parts are owed: the rest of it is scaled like everything outside."""
+    sets, rho = [np.array([0]), np.array([1]), np.arange(3)], np.array([0.3, 0.3, 0.6])
+    home, rho_post, parent, first = mirror.laminar_tree(sets, rho, 5)
+    x = mirror.project_laminar(np.array([0.1, 0.1, 2.0, 1.0, 5.0]), home, rho_post, parent, first)
+    assert x == pytest.approx([0.3, 0.3, 0.1, 0.05, 0.25], abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    "rho, x",
+    [
+        ([0.0, 0.0], [0.1, 0.2, 0.3, 0.4]),
+        ([0.2, 0.4], [0.1, 0.2, 0.3, 0.4]),  # met as it is
+        ([0.6, 0.0], [0.2, 0.4, 0.4 * 3 / 7, 0.4 * 4 / 7]),
+        ([0.2, 0.75], [0.25 * 0.2, 0.75 * 0.4, 0.75 * 0.6, 0.25 * 0.8]),
+    ],
+)
+def test_overlapping_groups_in_closed_form(rho, x):
+    atom_of, ptr, member = mirror.atoms([np.array([0, 1]), np.array([1, 2])], 4)
+    y, mult = np.array([1.0, 2.0, 3.0, 4.0]), np.empty(4)
+    Y = np.empty(4)
+    Y[atom_of] = y
+    found = mirror.fill_overlapping(Y, np.array(rho), ptr, member, 1e-13, mult)
+    got = y * mult[atom_of]
+    assert 0.0 <= found <= 1e-13 and got == pytest.approx(x, abs=1e-13)
+
+
+def test_quotas_that_cannot_be_met_leave_a_residual():
+    """Two disjoint groups of 0.6 each: by turns one is met, and the other one 0.2 short."""
+    atom_of, ptr, member = mirror.atoms([np.array([0]), np.array([1])], 2)
+    mult = np.empty(2)
+    found = mirror.fill_overlapping(np.ones(2), np.array([0.6, 0.6]), ptr, member, 1e-13, mult)
+    assert atom_of.tolist() == [1, 0] and found == pytest.approx(0.2)
+
+
+def test_a_group_of_everything_costs_nothing():
+    atom_of, ptr, member = mirror.atoms([np.arange(3), np.array([0])], 3)
+    x = mirror.project_overlapping(np.array([1.0, 1.0, 2.0]), atom_of, np.array([0.9, 0.5]), ptr, member)
+    assert x == pytest.approx([0.5, 0.5 / 3, 1 / 3], abs=1e-13)
 
 
 # --- the reference and the dense run ----------------------------------------------------------------

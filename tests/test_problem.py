@@ -136,6 +136,10 @@ def test_rho_is_one_quota_per_state():
     assert problem.names == ("day", "night")
     assert problem.at_least.tolist() == [0.25, 0.5] and problem.at_most.tolist() == [1, 1]
     assert problem.members.toarray().tolist() == [[1, 1, 0], [0, 0, 1]]
+    more = Problem(mdp(), [quota(at_most=0.9)], rho=[0.25, 0.0])
+    assert more.names == ("q", "day", "night") and more.over_states.all()
+    assert more.at_least.tolist() == [0.2, 0.25, 0.0] and more.at_most.tolist() == [0.9, 1, 1]
+    assert more.members.toarray().tolist() == [[0, 0, 1], [1, 1, 0], [0, 0, 1]]
     with pytest.raises(ProblemError, match=r"rho has shape \(3,\), expected \(2,\)"):
         Problem(mdp(), rho=[0.1, 0.1, 0.1])
 
@@ -259,3 +263,169 @@ def test_messages_of_unknown_names_list_what_exists():
     many = MDP(np.eye(12), np.zeros(12), np.arange(12), states=[f"z{i}" for i in range(12)])
     with pytest.raises(ProblemError, match="z7 and 4 more"):
         many.state_index("y")
+
+
+@pytest.mark.parametrize(
+    "bounds, shown",
+    [
+        ({"at_most": 0.5}, "Quota('q', at_most=0.5)"),
+        ({"at_least": 0.25, "at_most": 0.5}, "Quota('q', at_least=0.25, at_most=0.5)"),
+    ],
+)
+def test_quotas_and_problems_show_themselves(bounds, shown):
+    q = Quota("q", states=[0], **bounds)
+    assert repr(q) == shown
+    assert repr(Problem(mdp(), [q])) == "Problem(2 states, 3 pairs, 4 transitions, 1 quota)"
+    assert repr(Problem(mdp())) == "Problem(2 states, 3 pairs, 4 transitions, 0 quotas)"
+
+
+def test_quotas_are_given_back_as_stated():
+    stated = [
+        Quota("floor", states=["night"], at_least=0.2),
+        Quota("cap", states=np.array([0]), at_most=0.9),
+        Quota("both", pairs=[2, 1], at_least=0.1, at_most=0.8),
+        Quota("idle", pairs=[2], at_least=0.0),
+        Quota("mean", weights=[1.0, -2.0, 0.0], at_most=0.5),
+        Quota("by state", weights=[3.0, 1.0], at_least=1.5),
+    ]
+    problem = Problem(mdp(), stated)
+    assert [(q.name, q.at_least, q.at_most) for q in problem.quotas] == [
+        (q.name, q.at_least, q.at_most) for q in stated
+    ]
+    sets = [next(x for x in (q.states, q.pairs, q.weights) if x is not None).tolist() for q in problem.quotas]
+    assert sets == [[1], [0], [1, 2], [2], [1.0, -2.0, 0.0], [3.0, 1.0]]
+    assert [q.states is not None for q in problem.quotas] == [True, True, False, False, False, False]
+    assert problem.over_states.tolist() == [True, True, False, False, False, True]
+    assert Problem(mdp(), rho=[0.1, 0.1]).over_states.all()
+    assert Problem(mdp(), problem.quotas).digest == problem.digest
+    with pytest.raises(ValueError, match="read-only"):
+        problem.quotas[4].weights[0] = 1
+
+
+def test_quotas_by_number_and_name():
+    problem = Problem(mdp(), [quota(), quota(name="p", states=["day"])])
+    assert [problem.quota_index(q) for q in (0, 1, "q", "p")] == [0, 1, 0, 1]
+    with pytest.raises(ProblemError, match="there is no quota 2, expected 0 to 1"):
+        problem.quota_index(2)
+
+
+def test_other_bounds_and_other_models_keep_the_rest():
+    problem = Problem(mdp(), [quota(), Quota("mean", weights=[1.0, -2.0, 0.5], at_least=-1.0)])
+    other = problem.with_bounds(at_most=[0.7, 0.5])
+    assert other.at_least.tolist() == problem.at_least.tolist() and other.at_most.tolist() == [0.7, 0.5]
+    assert other.lower.tolist() == [0.2, -1.0] and other.upper.tolist() == [0.7, -0.5]
+    assert problem.with_bounds(at_least=[0.1, 0.5]).lower.tolist() == [0.1, -0.5]
+    for side in ("at_least", "at_most"):
+        with pytest.raises(ProblemError, match=rf"^{side} has shape \(3,\), expected \(2,\)"):
+            problem.with_bounds(**{side: [0.1, 0.2, 0.3]})
+    richer = problem.with_mdp(mdp(r=[5.0, 6.0, 7.0]))
+    assert richer.mdp.r.tolist() == [5, 6, 7] and richer.names == problem.names
+    assert richer.lower.tolist() == problem.lower.tolist()
+    with pytest.raises(ProblemError, match="the other model has other states or actions"):
+        problem.with_mdp(MDP(np.eye(2), [0.0, 0.0], [0, 1]))
+
+
+def from_members(rows, over_states=(False, False), lower=(0.1, 0.1), upper=(1.0, 1.0)):
+    """Two quotas called p and q, from lists of pairs (or of pairs and weights)."""
+    pairs = np.concatenate([np.array([p for p, _ in row], dtype=int) for row in rows])
+    data = np.concatenate([np.array([w for _, w in row], dtype=float) for row in rows])
+    weights = csr_array((data, pairs, np.cumsum([0, *map(len, rows)])), shape=(2, 3))
+    return Problem.from_members(mdp(), ["p", "q"], weights, lower, upper, over_states)
+
+
+ONE = [(0, 1), (1, 1)]
+
+
+@pytest.mark.parametrize(
+    "rows, over_states, words",
+    [
+        ([ONE, [(3, 1)]], (False, False), "quota q counts pair 3, which does not exist"),
+        ([ONE, [(-1, 1)]], (False, False), "quota q counts pair -1, which does not exist"),
+        ([ONE, []], (False, False), "quota q counts nothing; 1 quotas are empty"),
+        ([ONE, [(2, 1), (1, 1)]], (False, False), "quota q: its pairs are not sorted, or not distinct"),
+        ([ONE, [(2, 1), (2, 1)]], (False, False), "quota q: its pairs are not sorted, or not distinct"),
+        ([ONE, [(1, 1), (2, 0)]], (False, False), "quota q has weight 0.0, expected others than 0"),
+        ([ONE, [(1, 1), (2, np.inf)]], (False, False), "quota q has weight inf, expected others than 0"),
+        ([ONE, [(1, 1), (2, 1)]], (True, True), "quota q is over states but counts only some actions of one"),
+        ([ONE, [(0, 1), (1, 2)]], (True, True), "quota q is over states but weighs actions of one apart"),
+        ([ONE, [(2, 1)]], (True,), r"weights has shape \(2, 3\) and over_states \(1,\), expected \(2, 3\) and \(2,\)"),
+    ],
+)  # fmt: skip
+def test_bad_arrays_of_quotas_are_named(rows, over_states, words):
+    with pytest.raises(ProblemError, match=f"^{words}$"):
+        from_members(rows, over_states)
+
+
+def test_arrays_of_quotas_are_the_quotas():
+    stated = Problem(
+        mdp(), [Quota("p", states=[0], at_least=0.1), Quota("q", weights=[2.0, 1.0, 2.0], at_least=1.5)]
+    )
+    rows = [ONE, [(0, 2), (1, 1), (2, 2)]]
+    made = from_members(rows, (True, False), lower=(0.1, 1.5), upper=(1.0, 2.0))
+    assert made.digest == stated.digest
+    apart = from_members([ONE, [(0, 2), (1, 2), (2, 1)]], (True, True), lower=(0.0, 1.5), upper=(1.0, 2.0))
+    assert apart.quotas[1].weights.tolist() == [2.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "quotas, words",
+    [
+        (
+            [{}, {"name": "p", "states": ["day"], "at_most": 1.5}],
+            "quota p has at_most 1.5, expected a share between 0 and 1\n  1 of 2 quotas is out of range\n  write 25 % as 0.25",
+        ),
+        (
+            [{}, {"name": "p", "states": ["day"], "at_least": 0.5, "at_most": 0.4}],
+            "quota p asks for at_least 0.5 and at_most 0.4\n  1 of 2 quotas is impossible in itself\n  swap the two, or drop one",
+        ),
+        (
+            [{"name": "d", "states": ["day"]}, {}, {"name": "p", "at_least": 0.1}],
+            "quotas q and p bound one set on one side twice\n  both hold 1 pairs\n  keep the stricter one",
+        ),
+        (
+            [{"at_most": 0.9, "at_least": None}, {"name": "p", "at_most": 0.8, "at_least": None}],
+            "quotas q and p bound one set on one side twice\n  both hold 1 pairs\n  keep the stricter one",
+        ),
+        (
+            [{"at_least": 0.5}, {"name": "p", "states": ["day"], "at_least": 0.6},
+             {"name": "all", "states": [0, 1], "at_least": 0.0}],
+            "the quotas owe 1.1 of the time, more than there is\n  2 disjoint quotas, the largest is p\n"
+            "  lower them until they sum to at most 1",
+        ),
+        ([{"at_most": "1"}], "quota q: at_most is '1', expected a number"),
+        ([{"at_least": True}], "quota q: at_least is True, expected a number"),
+        (
+            [{"states": None, "pairs": []}],
+            "quota q: there are no pairs in it\n  name at least one, or drop the quota",
+        ),
+        ([{"states": np.zeros(2, bool)}], "quota q: there are no states in it\n  name at least one, or drop the quota"),
+        ([{"states": None, "pairs": 1}], "quota q: pairs is 1, expected a list"),
+        ([{"states": None, "pairs": np.array([0, 3])}], "quota q: there is no pair 3, expected 0 to 2"),
+        ([{"states": np.array([0, -1])}], "quota q: there is no state -1, expected 0 to 1"),
+        (
+            [{"states": None, "weights": [1.0, 2.0], "at_least": 2.5}],
+            "quota q has at_least 2.5, and no policy has more than 2\n  its weights go from 1 to 2\n"
+            "  a mean lies between the smallest and the largest",
+        ),
+    ],
+)  # fmt: skip
+def test_messages_name_the_offender_and_what_to_do(quotas, words):
+    with pytest.raises(ProblemError, match=f"^{re.escape(words)}$"):
+        Problem(mdp(), [quota(**changes) for changes in quotas])
+    with pytest.raises(ProblemError, match="^quotas holds a str, expected fairmdp.Quota$"):
+        Problem(mdp(), ["night"])
+    with pytest.raises(ProblemError, match="^mdp is a list, expected a fairmdp.MDP$"):
+        Problem([])
+
+
+def test_shares_may_sum_to_one_and_ends_may_be_asked_for():
+    Problem(mdp(), [quota(at_least=0.4), quota(name="p", states=["day"], at_least=0.6)])
+    Problem(mdp(), [quota(at_least=0.0, at_most=1.0)])
+    assert Problem(mdp(), [quota(at_least=0.4, at_most=0.4)]).at_most.tolist() == [0.4]
+
+
+def test_pairs_in_any_order_count_once():
+    orders = ([2, 0, 2], np.array([2, 0, 2]), np.array([2, 0], np.uint8), [("night", "rest"), ("day", 0)])
+    for pairs in orders:
+        problem = Problem(mdp(), [Quota("q", pairs=pairs, at_least=0.1)])
+        assert problem.members.indices.tolist() == [0, 2]

@@ -169,6 +169,14 @@ def test_start_is_uniform_where_that_is_fair():
     assert Domain.of(scenarios.three_state()).start == pytest.approx(np.full(6, 1 / 6), abs=1e-15)
 
 
+def test_weights_are_sent_to_the_lp():
+    problem = scenarios.three_state().with_quotas([Quota("mean", weights=[1.0, 2.0, 0.0], at_least=0.5)])
+    with pytest.raises(
+        ProblemError, match="quota mean has weights; mirror descent takes sets only\n  use method 'lp'"
+    ):
+        Domain.of(problem)
+
+
 def test_quotas_from_above_are_sent_to_the_lp():
     problem = scenarios.three_state().with_quotas([Quota("cap", states=["s0"], at_most=0.5)])
     with pytest.raises(
