@@ -21,6 +21,7 @@ from fairmdp.cli.scenarios import scenarios
 from fairmdp.cli.simulate import simulate
 from fairmdp.cli.solve import solve
 from fairmdp.cli.verify import verify
+from fairmdp.cli.warmup import warmup
 from fairmdp.errors import FairMDPError
 
 STOPPED = 4
@@ -32,7 +33,7 @@ def cli() -> None:
     """Policies that earn the most while giving everyone their due share of time, with proofs."""
 
 
-for command in (solve, verify, frontier, compare, learn, simulate, reproduce, scenarios, new):
+for command in (solve, verify, frontier, compare, learn, simulate, reproduce, scenarios, new, warmup):
     cli.add_command(command)
 
 

@@ -54,8 +54,9 @@ def learn(
 ) -> None:
     r"""Learn a fair policy of SOURCE from samples alone.
 
-    SOURCE is module:name of a simulator (an object, or a function without parameters that makes one; see
-    fairmdp.Simulator), a problem file or a ready-made problem, whose model is then only sampled from.
+    SOURCE is module:name of a simulator (an object, or a class or function that makes one without
+    parameters; see fairmdp.Simulator), a problem file or a ready-made problem, whose model is then only
+    sampled from.
     Quotas on a simulator name states by number, e.g. --quota '3>=0.25', or state/action, e.g. '3/a1>=0.1'.
 
     \b
@@ -126,7 +127,7 @@ def _imported(module: str, name: str) -> Any:
         raise click.UsageError(f"cannot import {module}: {error}") from None
     except AttributeError:
         raise click.UsageError(f"module {module} has no {name}") from None
-    if not hasattr(found, "sample") and callable(found):
+    if isinstance(found, type) or (callable(found) and not hasattr(found, "sample")):
         found = found()
     return found
 
@@ -148,20 +149,21 @@ def _text(source: str, problem: Problem, found: Estimate, proof: CertifiedPolicy
 
     mdp = problem.mdp
     slack = f"{found.worst_slack:+.4f}" if math.isfinite(found.worst_slack) else "-"
+    better = f"; a better fair policy earns at most {max(found.gap, 0):.4f} more" if found.feasible else ""
     lines = [
         f"{source}: {mdp.n_states} states, {mdp.n_pairs} pairs, {problem.n_quotas} quotas; "
         f"plug-in from {found.samples:,} samples, at least {found.min_samples:,} of every pair",
         "",
-        f"  gain    {found.gain:.4f} +- {found.gain_se:.4f} (estimate); worst slack {slack}; "
-        f"a better fair policy earns at most {max(found.gap, 0):.4f} more",
+        f"  gain    {found.gain:.4f} +- {found.gain_se:.4f} (estimate); worst slack {slack}{better}",
         f"  claim   {found.claim}",
         "",
     ]
     rows = [["quota", "share", "+-", "asked", "margin", "price"]]
     for k, name in enumerate(found.quota_names[:20]):
         asked = asked_text(found.at_least[k], found.at_most[k])
-        numbers = (found.shares[k], found.share_se[k], asked, found.margins[k], found.prices[k])
-        rows.append([name, *(n if isinstance(n, str) else f"{n:.4f}" for n in numbers)])
+        price = f"{found.prices[k]:.4f}" if found.feasible else "-"
+        share, error, margin = (f"{n:.4f}" for n in (found.shares[k], found.share_se[k], found.margins[k]))
+        rows.append([name, share, error, asked, margin, price])
     lines += columns(rows)
     lines += [f"  note    {note}" for note in found.notes]
     if proof is not None:
