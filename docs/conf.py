@@ -7,6 +7,8 @@ import inspect
 import sys
 from pathlib import Path
 
+from sphinx.util.inspect import TypeAliasForwardRef
+
 import fairmdp
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -21,29 +23,33 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.napoleon",
+    "numpydoc",
     "sphinx_click",
 ]
 exclude_patterns = ["figures"]
 default_role = "autolink"  # `solve` in a docstring is a link where there is such a name, else plain
 autosummary_generate = False
 
+highlight_language = "text"  # output is not code
+smartquotes = False  # --option stays --option
+
 html_theme = "furo"
 html_title = f"fairmdp {release}"
 html_copy_source = False
 
-myst_enable_extensions = ["attrs_inline", "colon_fence", "dollarmath"]
+myst_enable_extensions = ["attrs_inline", "deflist"]
 myst_heading_anchors = 3
 
-autodoc_default_options = {"members": True, "member-order": "bysource"}
+autodoc_default_options = {"members": True}
 autodoc_typehints_format = "short"
-napoleon_use_ivar = True
-napoleon_preprocess_types = True
+autodoc_type_aliases = {name: name for name in ("ArrayLike", "Floats", "Ints", "Bools")}
+numpydoc_show_class_members = False  # autodoc lists them
+numpydoc_class_members_toctree = False
 
-# Types of other packages, and our own short names for them, have no page here to link to.
+# Types of other packages, and short names for them, have no page here that could be linked.
 nitpick_ignore_regex = [
-    ("py:.*", r"(numpy|np|scipy|matplotlib|collections|os)\..*"),
-    ("py:.*", r"(ArrayLike|NDArray|ndarray|csr_array|Floats|Ints|Bools|Axes|array_like|optional|Any|Self)"),
+    ("py:.*", r"(numpy|scipy|collections|os)\..*"),
+    ("py:class", "ArrayLike|Floats|Ints|Bools"),
 ]
 
 
@@ -53,4 +59,5 @@ def setup(app):
         thing = getattr(fairmdp, name)
         if inspect.isclass(thing) or inspect.isfunction(thing):
             thing.__module__ = "fairmdp"
+    TypeAliasForwardRef.__repr__ = lambda alias: alias.name  # Sphinx 9.0 shows its own name where types nest
     app.connect("builder-inited", lambda app: figures.draw(Path(app.srcdir) / "figures"))

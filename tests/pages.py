@@ -48,7 +48,7 @@ def blocks(page):
     found = [(m[1], m[2], text[: m.start()].count("\n") + 1) for m in _FENCE.finditer(text)]
     for before, this in zip([("", "", 0), *found], found, strict=False):
         assert this[0] or before[0] in ("python", "sh"), f"{page.name}, line {this[2]}: output of nothing"
-    pairs = zip(found, [*found[1:], ("end", "", 0)], strict=True)
+    pairs = zip(found, [*found, ("end", "", 0)][1:], strict=True)
     return [Block(*this, after[1] if after[0] == "" else None) for this, after in pairs if this[0]]
 
 

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from pages import blocks, compare, run_page
 
+import fairmdp
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -18,6 +20,13 @@ def test_page(page, tmp_path, monkeypatch, capsys):
 def test_every_page_is_linked():
     index = (ROOT / "docs" / "index.md").read_text()
     assert [p.stem for p in PAGES[1:] if p.stem != "index" and f"\n{p.stem}\n" not in index] == []
+
+
+def test_every_public_name_is_in_the_reference():
+    reference = (ROOT / "docs" / "api.md").read_text().split()
+    assert set(fairmdp.__all__) - set(reference) == {"scenarios"}  # its functions are listed one by one
+    listed = {name.removeprefix("fairmdp.scenarios.") for name in reference}
+    assert {function.__name__ for function in fairmdp.scenarios.SCENARIOS.values()} <= listed
 
 
 def test_wrong_pages_are_noticed(tmp_path, monkeypatch, capsys):

@@ -52,7 +52,7 @@ def learn(
     as_json: bool,
     out: str | None,
 ) -> None:
-    r"""Learn a fair policy of SOURCE from samples alone.
+    """Learn a fair policy of SOURCE from samples alone.
 
     SOURCE is module:name of a simulator (an object, or a class or function that makes one without
     parameters; see fairmdp.Simulator), a problem file or a ready-made problem, whose model is then only

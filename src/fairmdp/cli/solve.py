@@ -38,7 +38,7 @@ def solve(
     as_json: bool,
     out: str | None,
 ) -> None:
-    r"""Find the policy of largest gain that meets every quota of SOURCE.
+    """Find the policy of largest gain that meets every quota of SOURCE.
 
     SOURCE is a .toml or .npz file, or the name of a ready-made problem (see `fairmdp scenarios`).
 
