@@ -113,5 +113,6 @@ def command_output(line, capsys, monkeypatch, where):
 
 def _dialogue(text):
     """Commands of a console block, each with what is shown below it."""
-    _, *parts = re.split(r"^\$ ", text, flags=re.M)
+    before, *parts = re.split(r"^\$ ", text, flags=re.M)
+    assert not before, f"a console block begins with {before!r}, expected a command"
     return [part.split("\n", 1) for part in parts]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import Any
 
 import click
@@ -20,14 +19,15 @@ def warmup() -> None:
     Without this the first run of a method compiles its own part, which takes up to ten seconds. Useful once
     after an installation, or when an image of a machine is built. The second time nothing is left to do.
     """
-    done = 0
+    first = done = _compiled()
     for name, use in _uses().items():
         began = time.perf_counter()
         use()
         before, done = done, _compiled()
         click.echo(f"  {name:<10} {time.perf_counter() - began:5.1f} s   {done - before} kernels compiled")
     places = sorted({kernel.stats.cache_path for kernel in _kernels() if kernel.stats.cache_path})
-    click.echo(f"{done} kernels compiled, kept in {', '.join(places)}" if done else "nothing was left to do")
+    new = done - first
+    click.echo(f"{new} kernels compiled, kept in {', '.join(places)}" if new else "nothing was left to do")
 
 
 def _uses() -> dict[str, Callable[[], Any]]:
@@ -58,14 +58,12 @@ def _uses() -> dict[str, Callable[[], Any]]:
 
 
 def _kernels() -> Iterator[Any]:
-    """Every function that numba compiles, or none where it is told not to."""
+    """Every function that numba compiles in what has been imported; none where it is told not to."""
     from numba.core.dispatcher import Dispatcher
 
-    from fairmdp import kernels
-
-    for module in iter_modules(kernels.__path__, f"{kernels.__name__}."):
-        for found in vars(import_module(module.name)).values():
-            if isinstance(found, Dispatcher) and found.__module__ == module.name:
+    for name in [name for name in sys.modules if name.startswith("fairmdp.kernels.")]:
+        for found in vars(sys.modules[name]).values():
+            if isinstance(found, Dispatcher) and found.__module__ == name:
                 yield found
 
 
