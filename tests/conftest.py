@@ -1,6 +1,16 @@
-"""Tests import each other's helpers by name."""
+"""Tests import each other's helpers by name; fuzz tests draw a few cases, or ten thousand when told to.
+
+pytest --hypothesis-profile=fire -k fire
+"""
 
 import sys
 from pathlib import Path
 
+from hypothesis import HealthCheck, settings
+
 sys.path.insert(0, str(Path(__file__).parent))
+
+_UNHURRIED = dict(deadline=10_000, suppress_health_check=list(HealthCheck))
+settings.register_profile("quick", max_examples=120, derandomize=True, **_UNHURRIED)
+settings.register_profile("fire", max_examples=10_000, print_blob=True, **_UNHURRIED)
+settings.load_profile("quick")

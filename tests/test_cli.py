@@ -93,7 +93,7 @@ def test_infeasible_solutions_are_rechecked(run):
 
 @pytest.mark.parametrize("ending", ["toml", "npz"])
 def test_new_writes_a_file_that_solves(run, ending):
-    code, out, _ = run("new", "garnet", "-p", "n_states=20", "-p", "seed=4", "-o", f"g.{ending}")
+    code, out, _ = run("new", "garnet", "--n-states", "20", "--seed", "4", "-o", f"g.{ending}")
     assert code == 0 and "next: fairmdp solve" in out
     problem = load(f"g.{ending}")
     assert np.array_equal(problem.at_least, scenarios.garnet(20, seed=4).at_least)
@@ -148,7 +148,7 @@ def test_mirror_takes_a_budget_of_time_and_gives_json(run):
         (["solve", "three-state", "--rho", "0.1,0.2"], 2, "--rho has 2 shares, the model has 3 states"),
         (["solve", "three-state", "--rho", "0.5,0.5,0.5"], 1, "the quotas owe 1.5 of the time"),
         (["solve", "three-state", "--rho", "nan,0,0"], 1, "at_least nan"),
-        (["solve", "three-state", "--quota", "s9>=0.1"], 1, "there is no state called 's9'; there are s0, s1, s2"),
+        (["solve", "three-state", "--quota", "s9>=0.1"], 1, "there is no quota or state called 's9'; there are s0, s1, s2"),
         (["solve", "three-state", "--quota", "s0/zz>=0.1"], 1, "state s0 has no action called 'zz'; there are a0, a1"),
         (["solve", "three-state", "--quota", "s0=0.1"], 2, "expected NAME>=SHARE or NAME<=SHARE"),
         (["solve", "three-state", "--quota", "s0>=big"], 2, "'big' is not a number"),

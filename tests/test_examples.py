@@ -46,6 +46,11 @@ KEY_LINES = {
         "unconstrained   0.9310",
         "max-min         0.7725   0.2451   0.2451   0.2451   1.0000   -",
     ],
+    "09_linear_constraints": [
+        "gain 0.7598: client1 loses 0.0772 of its jobs, client2 0.3046",
+        "more lost by client2: 0.1000, at most 0.1000, price -0.2293",
+        "some fair policy: optimal, verified: True",
+    ],
 }
 
 

@@ -8,7 +8,7 @@ from checks import long_run
 from click.testing import CliRunner
 from models import random_problem
 
-from fairmdp import Problem, ProblemError, Quota, Status, scenarios, solve, verify
+from fairmdp import MDP, Problem, ProblemError, Quota, Status, save, scenarios, solve, verify
 from fairmdp.cli import cli
 from fairmdp.fairness import Readout, readout
 from fairmdp.solvers.maxmin import solve_max_min
@@ -23,6 +23,18 @@ def test_readout_is_that_of_the_policys_chain():
     seen = readout(problem, policy)
     x = policy * long_run(problem, policy)[problem.mdp.s_of]
     assert seen.shares == pytest.approx(problem.members @ x) and seen.gain == pytest.approx(problem.mdp.r @ x)
+
+
+def test_a_readout_is_proved():
+    problem = random_problem(3)
+    seen = readout(problem, solve(problem).policy)
+    assert 0 < seen.share_error < 1e-9 and 0 < seen.gain_error < 1e-9 * np.ptp(problem.mdp.r)
+    apart = MDP(np.eye(2), [0.0, 1.0], [0, 1])
+    with pytest.raises(ProblemError, match="2 closed classes"):
+        readout(Problem(apart, [Quota("a", states=[0], at_least=0)]), [1.0, 1.0])
+    thread = MDP([[1 - 1e-13, 1e-13], [1e-13, 1 - 1e-13]], [0.0, 1.0], [0, 1])
+    with pytest.raises(ProblemError, match="cannot be proved"):
+        readout(Problem(thread, [Quota("a", states=[0], at_least=0)]), [1.0, 1.0])
 
 
 @pytest.mark.parametrize(
@@ -115,5 +127,20 @@ def test_compare_command():
     assert "breaks" in ended.stdout.splitlines()[-1] and "s2" in ended.stdout.splitlines()[-1]
     answer = json.loads(CliRunner().invoke(cli, ["compare", "three-state", "--json"]).stdout)
     assert answer["max-min"]["jain"] == pytest.approx(1) and answer["no quotas"]["broken"] == ["s2"]
+    assert answer["fair"]["share_error"] < 1e-9 and answer["no quotas"]["worst_slack"] < 0
     infeasible = CliRunner().invoke(cli, ["compare", "three-state", "--rho", "0,0,0.6"])
     assert infeasible.exit_code == 0 and "no policy was proved fair" in infeasible.stdout
+
+
+def test_compare_leaves_out_what_cannot_be_proved(tmp_path, monkeypatch):
+    """Two rooms with a door, and a policy that never takes it."""
+    file, figure = str(tmp_path / "rooms.npz"), tmp_path / "c.png"
+    rooms = MDP([[1, 0], [0, 1], [0, 1], [1, 0]], [0.0, 0.0, 1.0, 0.0], [0, 0, 1, 1])
+    save(Problem(rooms, [Quota("a", states=[0], at_least=0.1)]), file)
+    monkeypatch.setattr("fairmdp.solvers.policy.uniform_policy", lambda mdp: np.array([1.0, 0, 1, 0]))
+    ended = CliRunner().invoke(cli, ["compare", file])
+    assert ended.exit_code == 0, ended.output
+    assert "left out: uniform, because the policy's chain has 2 closed classes" in ended.stdout
+    monkeypatch.undo()
+    drawn = CliRunner().invoke(cli, ["compare", "jobs", "--figure", str(figure)])
+    assert drawn.exit_code == 0 and figure.read_bytes().startswith(b"\x89PNG")

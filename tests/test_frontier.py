@@ -1,15 +1,21 @@
 """The price of fairness: bends, slopes and ends of the curve, exactly."""
 
+import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from models import hiring, jobs, random_problem
 
-from fairmdp import Problem, ProblemError, Quota, Status, frontier, scenarios, solve, verify
+from fairmdp import Problem, ProblemError, ProcessPool, Quota, Status, frontier, scenarios, solve, verify
 from fairmdp.cli import cli
-from fairmdp.frontiers import frontier_grid
+from fairmdp.frontiers import Frontier, frontier_grid
+from fairmdp.frontiers.family import Family
+from fairmdp.frontiers.points import TOGETHER
+from fairmdp.frontiers.report import frontier_csv, frontier_text
+from fairmdp.solvers.colgen import Sweep
 
 THREE = scenarios.three_state()
 
@@ -44,23 +50,20 @@ def test_given_values_and_infeasible_ones():
 
 @pytest.mark.parametrize("block", range(4))
 def test_slopes_are_prices_and_the_curve_is_concave(block):
-    seen = 0
-    for seed in range(25 * block, 25 * block + 25):
-        problem = random_problem(seed, n_max=8, caps=seed % 2 == 0)
-        owed = np.flatnonzero(problem.at_least > 0)
-        if not owed.size:
-            continue
-        seen += 1
+    """On 100 random problems in all, at the middle of every segment that is long enough to stand on."""
+    made = (
+        random_problem(seed, n_max=8, caps=seed % 2 == 0) for seed in range(1000 * block, 1000 * block + 1000)
+    )
+    for problem in itertools.islice((p for p in made if (p.at_least > 0).any()), 25):
         unit = np.ptp(problem.mdp.r)
-        curve = frontier(problem, problem.names[owed[0]])
+        curve = frontier(problem, problem.names[int(np.argmax(problem.at_least > 0))])
         assert (np.diff(curve.slopes) <= 1e-6 * unit).all() and (curve.slopes <= 1e-9 * unit).all()
-        long = [k for k in range(curve.slopes.size) if curve.values[k + 1] - curve.values[k] > 1e-4]
-        k = long[-1]
-        middle = curve.values[k : k + 2].mean()
-        there = frontier(problem, curve.quota, [middle])
-        assert there.gains[0] == pytest.approx(curve.gain_at(middle), abs=1e-7 * unit)
-        assert there.slopes[0] == pytest.approx(curve.slopes[k], abs=1e-5 * max(unit, abs(curve.slopes[k])))
-    assert seen >= 10
+        long = np.flatnonzero(np.diff(curve.values) > 1e-4)
+        middles = (curve.values[:-1] + curve.values[1:])[long] / 2
+        there = frontier(problem, curve.quota, middles)
+        assert there.gains == pytest.approx([*map(curve.gain_at, middles)], abs=1e-7 * unit)
+        steep = np.maximum(unit, np.abs(curve.slopes[long]))
+        assert (np.abs(there.slopes - curve.slopes[long]) <= 1e-5 * steep).all()
 
 
 def test_last_feasible_values_of_the_paper_worlds():
@@ -70,6 +73,13 @@ def test_last_feasible_values_of_the_paper_worlds():
     assert curve.gain_at(0.3) == pytest.approx(0.7597573637, abs=1e-8)
     assert curve.gain_at(0.6) == pytest.approx(0.6601002758, abs=1e-8)
     assert curve.values[1] == pytest.approx(0.1638197525, abs=1e-8)  # what the unconstrained policy gives
+    assert curve.shadow_price(0.3).price == pytest.approx(0.269763, abs=1e-6)
+    J3 = jobs((2, 2, 2), 2, (1, 0.7, 0.7), 0.05, (1, 0.4, 0.2), [(1, 0, 0.3), (2, 0, 0.3)])
+    curve = frontier(J3)  # a factor on both quotas
+    assert curve.gains[0] == pytest.approx(0.5989325565, abs=1e-8)
+    assert curve.gain_at(1) == pytest.approx(0.5890144032, abs=1e-8)
+    beyond = J3.with_bounds(J3.at_least * (curve.last_feasible + 1e-6))
+    assert curve.last_feasible < 5 / 3 and solve(beyond).status is Status.INFEASIBLE
     H = hiring(6, 0.05, 0.7, 0.8, 0.05, (1, 0.9), 0.3, 0.6)
     curve = frontier(H, "diverse")
     assert curve.last_feasible == pytest.approx(0.9109934307, abs=1e-8)
@@ -84,10 +94,111 @@ def test_points_of_a_frontier_are_verified_solutions():
 
 def test_grid_of_two_quotas():
     grid = frontier_grid(THREE, "s1", "s2", [0.1, 0.46], [0.1, 0.3, 0.46])
-    assert grid.shape == (2, 3) and np.isnan(grid[1, 2])
-    assert grid[0] == pytest.approx(
-        [solve(scenarios.three_state([0.1, 0.1, v])).gain for v in (0.1, 0.3, 0.46)]
+    assert grid.gains.shape == (2, 3) and np.isnan(grid.gains[1, 2])
+    alone = [solve(scenarios.three_state([0.1, 0.1, v])) for v in (0.1, 0.3, 0.46)]
+    assert grid.gains[0] == pytest.approx([s.gain for s in alone])
+    assert grid.uppers[0] == pytest.approx([s.upper for s in alone])
+    assert grid.shares[0] == pytest.approx(np.array([s.shares for s in alone]))
+    assert grid.worst_slacks[0] == pytest.approx([s.worst_slack for s in alone], abs=1e-12)
+    refused = frontier_grid(THREE, "s1", "s2", [0.1, 0.95], [0.2])
+    assert np.isfinite(refused.gains[0]).all() and np.isnan(refused.gains[1]).all()
+
+
+def test_shadow_prices_are_slopes_with_a_range():
+    curve = frontier(THREE, "s2")
+    for k, price in enumerate((0, 99 / 190, 171 / 80)):
+        start, stop = curve.values[k : k + 2]
+        there = curve.shadow_price((start + stop) / 2)
+        assert [*there[:5]] == pytest.approx([price, price, price, start, stop], abs=1e-8)
+        assert there.unique is True
+    first, bend, second, last = curve.shadow_prices
+    assert first.unique is True and first[:3] == pytest.approx((0, 0, 0), abs=1e-8)
+    assert (bend.low, bend.high) == pytest.approx((0, 99 / 190), abs=1e-8) and bend.unique is False
+    assert (second.low, second.high) == pytest.approx((99 / 190, 171 / 80), abs=1e-8)
+    assert last.low == pytest.approx(171 / 80, abs=1e-6) and last.high == np.inf and last.unique is False
+    assert curve.shadow_price(curve.values[1]) == bend
+    assert curve.relative_prices[2] == pytest.approx(0.24, abs=1e-9)
+    assert curve.share_changes[0].tolist() == [0, 0, 0]
+    assert curve.share_changes[-1] == pytest.approx(curve.shares[-1] - curve.shares[0])
+
+
+def test_a_price_from_the_first_unit_on_is_not_unique_at_nothing():
+    curve = frontier(scenarios.bandit(), "arm3")  # less than nothing owed is free, more costs 0.6
+    assert curve.shadow_prices[0].unique is False and curve.shadow_prices[0].low == 0
+    assert curve.shadow_prices[0].high == pytest.approx(0.6, abs=1e-8)
+
+
+def test_given_values_prove_brackets_of_the_prices():
+    """What neighbours prove holds for the true curve, and is sharp where three lie on one segment."""
+    curve, true = frontier(THREE, "s2", np.linspace(0, 0.45, 19)), frontier(THREE, "s2")
+    for value, seen in zip(curve.values, curve.shadow_prices, strict=True):
+        exact = true.shadow_price(value)
+        assert seen.low - 1e-9 <= exact.low and exact.high <= seen.high + 1e-9
+        assert seen.unique in (True, None)
+        if seen.unique:
+            assert exact.unique and seen.high - seen.low < 1e-6
+        assert seen.start <= value <= seen.stop
+        line = true.gain_at(value) - seen.price * (np.array([seen.start, seen.stop]) - value)
+        assert line == pytest.approx([true.gain_at(seen.start), true.gain_at(seen.stop)], abs=1e-5)
+    assert sum(seen.unique is True for seen in curve.shadow_prices) >= 10
+    assert curve.shadow_price(0.2).start == pytest.approx(0.1) and curve.shadow_price(
+        0.2
+    ).stop == pytest.approx(0.325)
+
+
+def test_a_value_too_high_proves_the_limit():
+    curve = frontier(THREE, "s2", [0.2, 0.5, 0.6])
+    assert 9 / 19 <= curve.limit <= 9 / 19 + 1e-3
+    assert len(curve.solutions) == 2 and np.isnan(curve.gains[1:]).all()
+    factor = frontier(THREE, "*", [1, 2.1])
+    assert 36 / 19 <= factor.limit <= 36 / 19 + 1e-2
+    assert frontier(THREE, "s2", [0.2]).limit is None
+    nobody = frontier(THREE, "s2", [0.6])
+    assert np.isnan(nobody.last_feasible) and nobody.shadow_prices == ()
+
+
+def test_a_value_that_was_not_settled_is_not_called_infeasible():
+    curve = frontier(THREE, "s2", [0.1, 0.2, 0.3])
+    stalled = replace(curve.solutions[1], status=Status.UNDECIDED)
+    solutions = [curve.solutions[0], stalled, curve.solutions[2]]
+    torn = Frontier.of(Family(THREE, "s2"), curve.values, solutions, exact=False, limit=None)
+    assert np.isnan(torn.gains[1]) and len(torn.shadow_prices) == 2 and torn.last_feasible == 0.3
+    assert "0.200000   not proved" in frontier_text("x", torn) and "infeasible" not in frontier_text(
+        "x", torn
     )
+    rows = [row.split(",") for row in frontier_csv(torn).splitlines()]
+    assert rows[2][6:12] == [""] * 6 and float(rows[3][6]) == pytest.approx(99 / 190)
+
+
+def test_columns_are_kept_when_only_the_bounds_change():
+    """A sweep agrees with cold solutions, is certified at every value, and adds few columns."""
+    problem = scenarios.jobs(queue=9, capacity=1, max_arrivals=1, max_withdrawals=1)
+    sweep, columns = Sweep(), 0
+    for value in np.linspace(0, 0.9, 10):
+        asked = problem.with_bounds([0, value])
+        kept, cold = sweep.solve(asked), solve(asked, method="colgen")
+        columns += cold.counters["columns"]
+        assert kept.status is Status.OPTIMAL and verify(asked, kept).ok
+        assert kept.gain == pytest.approx(cold.gain, abs=2e-6)
+    assert kept.counters["columns"] < columns / 2
+    too_much = problem.with_bounds([0.9, 0.99])
+    answer = sweep.solve(too_much)
+    assert answer.status is Status.INFEASIBLE and answer.infeasibility is None and verify(too_much, answer).ok
+    assert sweep.solve(asked).gain == pytest.approx(cold.gain, abs=2e-6)  # and back
+
+
+def test_engines_do_not_change_a_frontier():
+    problem = scenarios.jobs(queue=9, capacity=1, max_arrivals=1, max_withdrawals=1)
+    values = np.linspace(0, 1.2, 13)
+    here = frontier(problem, "client2", values, method="colgen", together=4)
+    with ProcessPool(2) as pool:
+        there = frontier(problem, "client2", values, method="colgen", together=4, engine=pool)
+        grid = frontier_grid(THREE, "s1", "s2", [0.1, 0.2], [0.1, 0.5], engine=pool)
+    assert here.gains.tobytes() == there.gains.tobytes() and here.duals.tobytes() == there.duals.tobytes()
+    assert here.shares.tobytes() == there.shares.tobytes() and here.limit == there.limit
+    assert grid.gains.tobytes() == frontier_grid(THREE, "s1", "s2", [0.1, 0.2], [0.1, 0.5]).gains.tobytes()
+    together = frontier(problem, "client2", values, method="colgen")
+    assert together.gains == pytest.approx(here.gains, abs=2e-6, nan_ok=True) and values.size < TOGETHER
 
 
 @pytest.mark.parametrize(
@@ -104,6 +215,11 @@ def test_grid_of_two_quotas():
             "the other quotas cannot be met by themselves",
         ),
         (lambda: frontier(THREE, "s2", [0.1]).breakpoints, "leave values out for its bends"),
+        (lambda: frontier(THREE, "s2", [0.1]).shadow_price(0.2), "between given values the gain is not known"),
+        (lambda: frontier(THREE, "s2", [0.1], together=0), "together is 0"),
+        (lambda: frontier_grid(THREE, "s2", "s2", [0.1], [0.1]), "a grid takes two different quotas by name"),
+        (lambda: frontier_grid(THREE, "*", "s2", [0.1], [0.1]), "a grid takes two different quotas by name"),
+        (lambda: frontier_grid(THREE, "s1", "s9", [0.1], [0.1]), "there is no quota called 's9'"),
         (lambda: frontier(THREE, "s2").gain_at(0.6), "0.6 is outside of the feasible values, 0 to 0.473684"),
     ],
 )  # fmt: skip
@@ -117,15 +233,42 @@ def test_command(tmp_path):
     words = ["frontier", "three-state", "s2", "--csv", str(table), "--figure", str(figure)]
     ended = CliRunner().invoke(cli, words)
     assert ended.exit_code == 0, ended.output
-    assert "0.333333   0.400000   0.126316   -2.1375" in ended.stdout
+    assert "0.333333   0.400000   0.126316   24.0 %   2.1375   0.3333   0.4737   +0" in ended.stdout
     assert "no policy meets more than 0.473684" in ended.stdout
     assert "the other shares move: s0 " in ended.stdout
     rows = table.read_text().splitlines()
-    assert rows[0] == "value,gain,price_of_fairness,slope,share_s0,share_s1,share_s2" and len(rows) == 5
+    assert rows[0] == (
+        "value,gain,upper,worst_slack,price_of_fairness,relative_price,"
+        "price,low,high,start,stop,unique,share_s0,share_s1,share_s2"
+    )
+    assert len(rows) == 5
     assert figure.read_bytes().startswith(b"\x89PNG")
     answer = json.loads(
         CliRunner().invoke(cli, ["frontier", "three-state", "s2", "--values", "0.1,0.5", "--json"]).stdout
     )
     assert answer["gains"][1] is None and answer["values"] == [0.1, 0.5] and answer["exact"] is False
+    assert answer["limit"] == pytest.approx(9 / 19, abs=1e-3) and answer["shadow_prices"][0]["high"] is None
     bad = CliRunner().invoke(cli, ["frontier", "three-state", "s2", "--figure", "x.gif"])
     assert bad.exit_code == 2 and "ends in .png or .pdf" in bad.output
+
+
+def test_command_for_two_quotas(tmp_path):
+    table, figure = tmp_path / "g.csv", tmp_path / "g.pdf"
+    words = ["frontier", "three-state", "s1", "s2", "--values", "0:0.46:2", "--second-values", "0.1,0.46"]
+    ended = CliRunner().invoke(cli, [*words, "--csv", str(table), "--figure", str(figure)])
+    assert ended.exit_code == 0, ended.output
+    assert "s1 \\ s2   0.1        0.46" in ended.stdout and "- : no policy meets both" in ended.stdout
+    assert "worst slack of all +0" in ended.stdout
+    rows = table.read_text().splitlines()
+    assert rows[0] == "s1,s2,gain,upper,worst_slack,share_s0,share_s1,share_s2" and len(rows) == 5
+    assert figure.read_bytes().startswith(b"%PDF")
+    answer = json.loads(CliRunner().invoke(cli, [*words, "--json", "--workers", "1"]).stdout)
+    assert answer["gains"][1][1] is None and answer["quotas"] == ["s1", "s2"]
+    whole = json.loads(CliRunner().invoke(cli, ["frontier", "bandit", "arm2", "arm3", "--json"]).stdout)
+    assert np.shape(whole["gains"]) == (11, 11) and whole["values"][1][-1] == pytest.approx(0.9)
+    for wrong, why in (
+        (["--values", "0:1"], "expected FIRST:LAST:COUNT"),
+        (["--second-values", "0.1"], "--second-values goes with a second quota"),
+    ):
+        bad = CliRunner().invoke(cli, ["frontier", "three-state", "s2", *wrong])
+        assert bad.exit_code == 2 and why in bad.output

@@ -1,18 +1,36 @@
 """Ready-made problems against the paper's numbers, slow builders, closed forms and physical simulations."""
 
+import inspect
 import itertools
 import tracemalloc
+from functools import partial
 from math import comb, exp, factorial, prod
 
 import models
 import numpy as np
 import pytest
 from checks import assert_optimal
+from click.testing import CliRunner
 from scipy.sparse import csr_array
+from scipy.stats import norm
 
-from fairmdp import Chain, ProblemError, Status, load, save, scenarios, solve, verify
+from fairmdp import Chain, ProblemError, Status, load, save, scenarios, simulate, solve, verify
+from fairmdp.cli import cli
+from fairmdp.cli.new import parameter_help
 from fairmdp.cli.source import build
-from fairmdp.scenarios import SCENARIOS, bandit, hiring, job_flows, jobs, postal, taxi
+from fairmdp.engine import serial
+from fairmdp.scenarios import (
+    SCENARIOS,
+    alpha_chain,
+    bandit,
+    garnet,
+    hiring,
+    job_flows,
+    jobs,
+    postal,
+    taxi,
+    three_state,
+)
 
 CAPPED = {"max_arrivals": 1, "max_withdrawals": 1}
 J3 = {"clients": 3, "queue": 2, "arrivals": (1, 0.7, 0.7), "pay": (1, 0.4, 0.2), "limit": 0}
@@ -464,6 +482,53 @@ def test_the_best_fair_policy_keeps_its_promises_when_played(name):
         assert_near(shares[:, k] / 100, row.share)
 
 
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_million_steps_of_the_best_fair_policy(name):
+    """Shares and gain of 1e6 steps lie within their 99 % intervals around the exact ones."""
+    problem = SCENARIOS[name]()
+    sol = solve(problem)
+    run = partial(simulate, problem.mdp, sol.policy, steps=1000, runs=250, quotas=problem.quotas)
+    seen = list(serial(lambda seed: run(seed=seed), np.random.SeedSequence(2).spawn(4)))
+    numbers = np.array([[*part.shares, part.gain] for part in seen]).mean(axis=0)
+    errors = np.linalg.norm([[*part.share_se, part.gain_se] for part in seen], axis=0) / len(seen)
+    times = norm.ppf(1 - 0.005 / numbers.size)  # all intervals together hold with 99 %
+    assert (np.abs(numbers - [*sol.shares, sol.gain]) <= times * errors + 1e-12).all()
+    assert errors[:-1].max() < 5e-3  # or the comparison says nothing
+
+
+# The command that writes them.
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_new_has_an_option_for_every_parameter(name):
+    parameters = inspect.signature(SCENARIOS[name]).parameters
+    words = parameter_help(SCENARIOS[name])
+    assert [*words] == [*parameters] or {*words} == {*parameters}
+    assert all(len(text) > 10 for text in words.values())
+    shown = CliRunner().invoke(cli, ["new", name, "--help"])
+    assert shown.exit_code == 0, shown.output
+    for key in parameters:
+        assert f"--{key.replace('_', '-')} " in shown.output
+    assert "[default: " in shown.output
+
+
+def test_new_builds_what_was_asked_for(tmp_path):
+    file = str(tmp_path / "jobs.npz")
+    words = ["new", "jobs", "--clients", "3", "--queue", "2", "--arrivals", "1,0.7,0.7", "--pay", "1,0.4,0.2"]
+    ended = CliRunner().invoke(
+        cli, [*words, "--limit", "0", "--quota", "20%", "--max-arrivals", "2", "-o", file]
+    )
+    assert ended.exit_code == 0, ended.output
+    assert "27 states" in ended.output and f"next: fairmdp solve {file}" in ended.output
+    assert load(file).digest == jobs(**J3, quota=0.2, max_arrivals=2).digest
+    for wrong, why in (
+        (["--clients", "two"], "--clients: 'two' is not a whole number"),
+        (["--nope", "1"], "--nope"),
+    ):
+        bad = CliRunner().invoke(cli, ["new", "jobs", *wrong])
+        assert bad.exit_code == 2 and why in bad.output
+
+
 # Nonsense.
 
 
@@ -515,6 +580,18 @@ def test_the_best_fair_policy_keeps_its_promises_when_played(name):
         (lambda: bandit(pay=(1, np.nan), quota=0), r"pay\[1\] is nan, expected a finite number"),
         (lambda: bandit(quota=(0.1, 0.1)), "quota has 2 numbers, expected 3, one per arm"),
         (lambda: bandit(quota=0.4), "the quotas owe 1.2 of the time"),
+        (lambda: garnet(1), "n_states is 1, expected a whole number of at least 2"),
+        (lambda: garnet(True), "n_states is True"),
+        (lambda: garnet(10, 0), "n_actions is 0"),
+        (lambda: garnet(10, branching=0), "branching is 0"),
+        (lambda: garnet(10, n_quotas=6), "n_quotas is 6, but half of 10 states is 5"),
+        (lambda: garnet(10, tightness=1), "tightness is 1, expected a probability from 0 and below 1"),
+        (lambda: garnet(10, seed=-1), "seed is -1, expected a whole number of at least 0"),
+        (lambda: alpha_chain(0), "alpha is 0, expected a probability above 0 and below 1"),
+        (lambda: alpha_chain("x"), "alpha holds <U1, expected real numbers"),
+        (lambda: alpha_chain(rho=2), "rho is 2, expected a probability"),
+        (lambda: three_state([0.1, 0.1]), "rho has shape"),
+        (lambda: three_state([0.5, 0.5, 0.5]), "the quotas owe 1.5 of the time"),
     ],
 )  # fmt: skip
 def test_nonsense_is_refused_in_words(build, message):
@@ -537,6 +614,8 @@ def test_nonsense_is_refused_in_words(build, message):
         (lambda: taxi(10**9), r"1e\+09 states", "fewer zones"),
         (lambda: taxi(travel=[10**12] * 9), r"3e\+12 states", "longer steps"),
         (lambda: postal(10**9), r"\d+e\+\d+ states", "fewer districts"),
+        (lambda: garnet(10**9), r"1e\+09 states and 3e\+10 transitions", "take fewer states"),
+        (lambda: garnet(10, 10**6, 10**6), r"10 states and 1e\+13 transitions", "successors"),
         (lambda: postal(8, backlog=9, arrivals=0.5, pay=1, quota=0), r"8e\+08 states", "shorter backlogs"),
     ],
 )

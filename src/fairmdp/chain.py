@@ -85,7 +85,8 @@ class Chain:
         laws = []
         for states in self.closed_classes:
             nu = np.zeros(self.n_states)
-            nu[states] = _stationary(_restricted(self._positive, states))
+            whole = states.size == self.n_states
+            nu[states] = (self if whole else Chain(_restricted(self._positive, states)))._stationary()
             laws.append(nu)
         return tuple(laws)
 
@@ -131,7 +132,7 @@ class Chain:
         """Expected steps to reach state s0, 0 from itself, (S,); infinite where it may be missed."""
         rest = np.delete(np.arange(self.n_states), s0)
         steps = np.zeros(self.n_states)
-        if self.n_states > _DENSE and self.shares[s0] > 0:
+        if self.n_states > _DENSE and self.shares[s0] > 0 and s0 not in self._factors:
             # The bias h of the indicator of s0 gives them: (I - P)(h[s0] - h) / nu[s0] = 1 off s0.
             target = -self.shares[s0] * np.ones(self.n_states)
             target[s0] += 1
@@ -139,7 +140,7 @@ class Chain:
             if converged:
                 return (h[s0] - h) / self.shares[s0]
         try:
-            steps[rest] = _factor(self.P, rest).solve(np.ones(rest.size)) if rest.size else 0.0
+            steps[rest] = self._factored(s0).solve(np.ones(rest.size)) if rest.size else 0.0
         except RuntimeError:  # exactly singular: s0 is not reached from everywhere
             steps[rest] = np.inf
         return steps
@@ -176,6 +177,30 @@ class Chain:
             if far(trial):
                 t, M = t + 2**k, trial
         return t + 1
+
+    def _stationary(self) -> Floats:
+        """Law of an irreducible chain."""
+        P = self._positive
+        if self.n_states <= _DENSE:
+            return _gth(P.toarray())
+        nu, converged = _power(P)
+        if converged:
+            return nu
+        s0 = int(np.argmax(nu))
+        rest = np.delete(np.arange(self.n_states), s0)
+        nu = np.ones(self.n_states)
+        nu[rest] = np.maximum(self._factored(s0).solve(P[[s0]].toarray()[0, rest], trans="T"), 0.0)
+        return nu / nu.sum()
+
+    def _factored(self, s0: int) -> Any:
+        """Sparse factors of ``I - P`` without state s0, which give the law as well as hitting times."""
+        if s0 not in self._factors:
+            self._factors[s0] = _factor(self._positive, np.delete(np.arange(self.n_states), s0))
+        return self._factors[s0]
+
+    @cached_property
+    def _factors(self) -> dict[int, Any]:
+        return {}
 
     @cached_property
     def _positive(self) -> csr_array:
@@ -241,26 +266,18 @@ def _restricted(P: csr_array, states: Ints) -> csr_array:
     return P if states.size == P.shape[0] else P[states][:, states]
 
 
-def _stationary(P: csr_array) -> Floats:
-    """Law of an irreducible chain."""
-    n = P.shape[0]
-    if n <= _DENSE:
-        return _gth(P.toarray())
-    nu, converged = _power(P)
-    return nu if converged else _pinned_law(P, int(np.argmax(nu)))
-
-
 def _gth(A: Floats) -> Floats:
     """Law of an irreducible chain by elimination without subtractions (Grassmann, Taksar, Heyman 1985)."""
     n = A.shape[0]
     for k in range(n - 1, 0, -1):
-        A[:k, k] /= A[k, :k].sum()
+        leaving = max(float(A[k, :k].sum()), 1e-290)
+        A[:k, k] /= leaving
         A[:k, :k] += np.outer(A[:k, k], A[k, :k])
     nu = np.zeros(n)
     nu[0] = 1.0
     for k in range(1, n):
         nu[k] = nu[:k] @ A[:k, k]
-        if nu[k] > 1e100:  # rare states may be 1e-300 as heavy as common ones
+        if nu[k] > 1e10:  # rare states may be 1e-300 as heavy as common ones
             nu[: k + 1] /= nu[k]
     return nu / nu.sum()
 
@@ -284,15 +301,6 @@ def _power(P: csr_array) -> tuple[Floats, bool]:
         nu = pushed + _DAMPING * (nu - pushed)
         nu /= nu.sum()
     return nu, False
-
-
-def _pinned_law(P: csr_array, s0: int) -> Floats:
-    """Law by a sparse factorisation of ``I - P`` without state s0, the heaviest one."""
-    rest = np.delete(np.arange(P.shape[0]), s0)
-    flow = P[[s0]].toarray()[0, rest]
-    nu = np.ones(P.shape[0])
-    nu[rest] = np.maximum(_factor(P, rest).solve(flow, trans="T"), 0.0)
-    return nu / nu.sum()
 
 
 def _factor(P: csr_array, rest: Ints) -> Any:

@@ -6,20 +6,26 @@ The words are those of Fairlearn's MetricFrame: `by_group`, `overall`, `differen
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairmdp.certificate import FAIR_TOL
+from fairmdp.certificate import FAIR_TOL, rounded
 from fairmdp.chain import Chain
+from fairmdp.errors import ProblemError
 from fairmdp.problem import Problem
 from fairmdp.solution import slacks
 from fairmdp.validation import Floats, real_vector
+
+_READABLE = 1e-6  # error of a share above which the digits that are shown would not be right
 
 
 @dataclass(frozen=True, eq=False)
 class Readout:
     """Shares of the groups of a problem under one policy, and what it earns.
+
+    A quota with weights is no group: its mean is among the shares, but no number for their spread counts it.
 
     Examples
     --------
@@ -31,52 +37,62 @@ class Readout:
     """
 
     names: tuple[str, ...]
-    shares: Floats  # (K,)
+    shares: Floats  # (K,), in the units that the quotas were stated in
     slacks: Floats  # (K,)
     gain: float
+    share_error: float = 0.0
+    """Proven: no share (of a weighted quota: no mean, in spans of its weights) is off by more."""
+    gain_error: float = 0.0
+    """Proven: the gain is not off by more."""
+    weighted: tuple[str, ...] = ()  # quotas that are no groups
 
-    @property
+    @cached_property
     def by_group(self) -> dict[str, float]:
         """Share of each group."""
-        return dict(zip(self.names, self.shares.tolist(), strict=True))
+        shares = zip(self.names, self.shares.tolist(), strict=True)
+        return {name: share for name, share in shares if name not in self.weighted}
+
+    @cached_property
+    def _groups(self) -> Floats:
+        return np.array(list(self.by_group.values()))
 
     @property
     def overall(self) -> float:
         """Mean share of a group."""
-        return float(self.shares.mean())
+        return float(self._groups.mean())
 
     def group_min(self) -> tuple[str, float]:
         """Name and share of the worst-off group."""
-        k = int(np.argmin(self.shares))
-        return self.names[k], round(float(self.shares[k]), 12)
+        name = min(self.by_group, key=self.by_group.__getitem__)
+        return name, round(self.by_group[name], 12)
 
     def group_max(self) -> tuple[str, float]:
         """Name and share of the best-off group."""
-        k = int(np.argmax(self.shares))
-        return self.names[k], round(float(self.shares[k]), 12)
+        name = max(self.by_group, key=self.by_group.__getitem__)
+        return name, round(self.by_group[name], 12)
 
     def difference(self) -> float:
         """Largest share less the smallest."""
-        return float(np.ptp(self.shares))
+        return float(np.ptp(self._groups))
 
     def ratio(self) -> float:
         """Smallest share over the largest; 1 is even."""
-        top = float(self.shares.max())
-        return float(self.shares.min()) / top if top > 0 else 1.0
+        top = float(self._groups.max())
+        return float(self._groups.min()) / top if top > 0 else 1.0
 
     @property
     def jain(self) -> float:
         """Jain's index ``(sum s)^2 / (K sum s^2)``: 1 is even, 1/K is all for one."""
-        squares = float(self.shares @ self.shares)
-        return float(self.shares.sum()) ** 2 / (self.shares.size * squares) if squares > 0 else 1.0
+        squares = float(self._groups @ self._groups)
+        return float(self._groups.sum()) ** 2 / (self._groups.size * squares) if squares > 0 else 1.0
 
     @property
     def gini(self) -> float:
         """Gini coefficient, the mean difference of two groups over twice the mean share: 0 is even."""
-        total = float(self.shares.sum())
+        total = float(self._groups.sum())
         if total == 0:
             return 0.0
-        ranked, K = np.sort(self.shares), self.shares.size
+        ranked, K = np.sort(self._groups), self._groups.size
         return float((2 * np.arange(1, K + 1) - K - 1) @ ranked) / (K * total)
 
     @property
@@ -91,10 +107,29 @@ class Readout:
 
 
 def readout(problem: Problem, policy: ArrayLike) -> Readout:
-    """Read off how a policy, whose chain has one closed class, treats the groups that the quotas name."""
+    """Read off how a policy treats the groups that the quotas name, as far as the certificate proves it.
+
+    A policy whose chain has several closed classes, or whose shares cannot be proved, is refused.
+    """
     mdp = problem.mdp
     policy = real_vector("policy", policy, mdp.n_pairs)
-    x = policy * Chain.of(mdp, policy).shares[mdp.s_of]
-    shares = problem.members @ x
-    slack = slacks(shares, problem.at_least, problem.at_most)
-    return Readout(problem.names, shares, slack, float(mdp.r @ x))
+    chain = Chain.of(mdp, policy)
+    law = rounded.law(problem, policy, chain)
+    if law.reason:
+        raise ProblemError(law.reason)
+    x = policy * chain.shares[mdp.s_of]
+    shares, gain = problem.members @ x, float(mdp.r @ x)
+    share_error = float(np.abs(law.shares - shares[:, None]).max(initial=0.0))
+    if share_error > _READABLE:
+        raise ProblemError(
+            f"the shares of this policy cannot be proved: they may be off by {share_error:.1g}"
+        )
+    return Readout(
+        problem.names,
+        problem.units.values(shares),
+        slacks(shares, problem.at_least, problem.at_most),
+        gain,
+        share_error,
+        max(law.gain[1] - gain, gain - law.gain[0]),
+        tuple(problem.names[k] for k in np.flatnonzero(problem.weighted)),
+    )

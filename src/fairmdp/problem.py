@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,11 +28,12 @@ from fairmdp.validation import (
     refuse,
     there_are,
 )
+from fairmdp.weights import Units, as_shares, stated_weights
 
 
 @dataclass(frozen=True, eq=False)
 class Quota:
-    """A bound on the long-run share of time in a set of states or of state-action pairs.
+    """A bound on the long-run share of time in a set, or on the long-run mean of weights.
 
     Parameters
     ----------
@@ -43,12 +44,24 @@ class Quota:
     pairs
         Instead of states: pair numbers, ``(state, action)`` tuples, or a boolean mask over all pairs.
     at_least, at_most
-        Bounds on the share, in [0, 1]; at least one of them.
+        Bounds on the share, in [0, 1], or on the mean of the weights; at least one of them.
+    weights
+        Instead of a set: what a step counts, any numbers. One per pair, (SA,), or per state, (S,), or a
+        mapping from states and ``(state, action)`` tuples, where what is not named counts 0.
+
+    Notes
+    -----
+    Weights state any linear constraint ``b <= a @ x <= c`` on the shares ``x`` of the pairs. The ``quotas``
+    of a solution are in the numbers that were stated. Arrays over all quotas (``shares``, ``prices``,
+    ``at_least`` and so on) count a weighted one as a share, 0 at its smallest weight and 1 at its largest;
+    ``problem.units`` leads back.
 
     Examples
     --------
     >>> Quota("night shift", states=["night"], at_least=0.25)
     Quota('night shift', at_least=0.25)
+    >>> Quota("no more nights than days", weights={"day": 1.0, "night": -1.0}, at_least=0.0)
+    Quota('no more nights than days', at_least=0.0)
     """
 
     name: str
@@ -56,11 +69,12 @@ class Quota:
     pairs: Sequence[int | tuple[int | str, int | str]] | NDArray[Any] | None = None
     at_least: float | None = None
     at_most: float | None = None
+    weights: ArrayLike | Mapping[Any, float] | None = None
 
     def __post_init__(self) -> None:
         names_of("quota", [self.name])
-        if (self.states is None) == (self.pairs is None):
-            raise ProblemError(f"quota {self.name}: give either states or pairs")
+        if sum(given is not None for given in (self.states, self.pairs, self.weights)) != 1:
+            raise ProblemError(f"quota {self.name}: give either states or pairs, or else weights")
         if self.at_least is None and self.at_most is None:
             raise ProblemError(f"quota {self.name}: give at_least, at_most or both")
         for what, bound in (("at_least", self.at_least), ("at_most", self.at_most)):
@@ -90,11 +104,20 @@ class Problem:
     names : tuple of str
         Names of the quotas, (K,).
     members : csr_array
-        ``members[k, i] == 1`` where pair ``i`` counts for quota ``k``, (K, SA).
+        ``members[k, i] == 1`` where pair ``i`` counts for quota ``k``, (K, SA); the weights of a weighted
+        quota are scaled to [0, 1].
     at_least, at_most : ndarray
-        Bounds, (K,); 0 and 1 where a quota has none.
+        Bounds on ``members @ x``, (K,); 0 and 1 where a quota has none.
     over_states : ndarray
         Whether quota ``k`` was stated over states (else over pairs), (K,).
+    weights : csr_array
+        What each pair counts, as stated, (K, SA); for sets the same as ``members``.
+    lower, upper : ndarray
+        Bounds on ``weights @ x``, as stated, (K,); the extreme weights where a quota has none.
+    weighted : ndarray
+        Whether quota ``k`` has weights other than 0 and 1, (K,).
+    units : Units
+        Turns shares, slacks and prices into the numbers that were stated.
 
     Examples
     --------
@@ -109,6 +132,11 @@ class Problem:
     at_least: Floats
     at_most: Floats
     over_states: Bools
+    weights: csr_array
+    lower: Floats
+    upper: Floats
+    weighted: Bools
+    units: Units
 
     def __init__(self, mdp: MDP, quotas: Iterable[Quota] = (), *, rho: ArrayLike | None = None) -> None:
         if not isinstance(mdp, MDP):
@@ -118,66 +146,76 @@ class Problem:
             if not isinstance(quota, Quota):
                 raise ProblemError(f"quotas holds a {type(quota).__name__}, expected fairmdp.Quota")
         names = [q.name for q in quotas]
-        sets = [_member_pairs(mdp, q) for q in quotas]
-        at_least = [0.0 if q.at_least is None else q.at_least for q in quotas]
-        at_most = [1.0 if q.at_most is None else q.at_most for q in quotas]
-        over_states = [q.states is not None for q in quotas]
-        lengths = [pairs.size for pairs in sets]
+        rows = [_counted(mdp, q) for q in quotas]
+        at_least = [q.at_least for q in quotas]
+        at_most = [q.at_most for q in quotas]
+        over_states = [row.over_states for row in rows]
+        lengths = [row.pairs.size for row in rows]
         if rho is not None:
             names += [mdp.state_name(s) for s in range(mdp.n_states)]
-            sets.append(np.arange(mdp.n_pairs))
+            rows.append(_Counted(np.arange(mdp.n_pairs), np.ones(mdp.n_pairs), True))
             at_least += real_vector("rho", rho, mdp.n_states).tolist()
-            at_most += [1.0] * mdp.n_states
+            at_most += [None] * mdp.n_states
             over_states += [True] * mdp.n_states
             lengths += mdp.n_actions.tolist()
-        indices = np.concatenate([np.empty(0, np.int64), *sets])
-        members = csr_array(
-            (np.ones(indices.size), indices, np.cumsum([0, *lengths])), shape=(len(names), mdp.n_pairs)
+        pairs = np.concatenate([np.empty(0, np.int64), *(row.pairs for row in rows)])
+        data = np.concatenate([np.empty(0), *(row.weights for row in rows)])
+        weights = csr_array((data, pairs, np.cumsum([0, *lengths])), shape=(len(names), mdp.n_pairs))
+        self._count(mdp, names, weights, np.array(over_states, bool))
+        least, most = (self.units.values(np.full(len(names), end)) for end in (0.0, 1.0))
+        self._state_bounds(
+            [least[k] if bound is None else bound for k, bound in enumerate(at_least)],
+            [most[k] if bound is None else bound for k, bound in enumerate(at_most)],
         )
-        self._fill(mdp, names, members, at_least, at_most, np.array(over_states, bool))
 
     @classmethod
     def from_members(
         cls,
         mdp: MDP,
         names: Iterable[str],
-        members: csr_array,
-        at_least: ArrayLike,
-        at_most: ArrayLike,
+        weights: csr_array,
+        lower: ArrayLike,
+        upper: ArrayLike,
         over_states: ArrayLike,
     ) -> Problem:
         """Build from the arrays that a problem holds; for very many quotas this is the quick way.
 
-        Each row of ``members`` must hold sorted, distinct pairs, and all pairs of a state or none where
-        ``over_states`` is True.
+        Each row of ``weights`` must hold sorted, distinct pairs, and where ``over_states`` is True all pairs
+        of a state, with one weight, or none.
         """
         over_states = np.array(over_states, bool)
-        names = names_of("quotas", names, members.shape[0]) or ()
-        if members.shape[1] != mdp.n_pairs or over_states.shape != (len(names),):
+        names = names_of("quotas", names, weights.shape[0]) or ()
+        if weights.shape[1] != mdp.n_pairs or over_states.shape != (len(names),):
             raise ProblemError(
-                f"members has shape {members.shape} and over_states {over_states.shape}, "
+                f"weights has shape {weights.shape} and over_states {over_states.shape}, "
                 f"expected ({len(names)}, {mdp.n_pairs}) and ({len(names)},)"
             )
-        ones = csr_array((np.ones(members.nnz), members.indices.copy(), members.indptr.copy()), members.shape)
-        _check_sets(mdp, names, ones, over_states)
+        arrays = weights.data.astype(float), weights.indices.copy(), weights.indptr.copy()
+        weights = csr_array(arrays, weights.shape)
+        _check_sets(mdp, names, weights, over_states)
         problem = object.__new__(cls)
-        problem._fill(mdp, names, ones, at_least, at_most, over_states)
+        problem._count(mdp, names, weights, over_states)
+        problem._state_bounds(lower, upper)
         return problem
 
-    def _fill(
-        self,
-        mdp: MDP,
-        names: Sequence[str],
-        members: csr_array,
-        at_least: ArrayLike,
-        at_most: ArrayLike,
-        over_states: Bools,
-    ) -> None:
+    def _count(self, mdp: MDP, names: Sequence[str], weights: csr_array, over_states: Bools) -> None:
+        """Set everything but the bounds."""
         _check_names(names)
-        self.__dict__.update(mdp=mdp, names=tuple(names), members=members, over_states=over_states)
-        frozen(members.data, members.indices, members.indptr, over_states)
-        self._set_bounds(at_least, at_most)
-        self._refuse_twins()
+        weighted = np.zeros(len(names), bool)
+        weighted[np.repeat(np.arange(len(names)), np.diff(weights.indptr))[weights.data != 1]] = True
+        members, units = as_shares(tuple(names), weights, weighted)
+        self.__dict__.update(
+            mdp=mdp,
+            names=tuple(names),
+            members=members,
+            over_states=over_states,
+            weights=weights,
+            weighted=weighted,
+            units=units,
+        )
+        for array in (members, weights):
+            frozen(array.data, array.indices, array.indptr)
+        frozen(over_states, weighted)
 
     @property
     def n_quotas(self) -> int:
@@ -198,13 +236,18 @@ class Problem:
         return self.names.index(quota)
 
     def with_bounds(self, at_least: ArrayLike | None = None, at_most: ArrayLike | None = None) -> Problem:
-        """Return the same problem with other bounds, (K,) each; what is not given stays."""
+        """Return the same problem with other bounds on the shares, (K,) each; what is not given stays."""
         other = object.__new__(Problem)
-        shared = ("mdp", "names", "members", "over_states")
+        shared = ("mdp", "names", "members", "over_states", "weights", "weighted", "units")
         other.__dict__.update({field: getattr(self, field) for field in shared})
-        other._set_bounds(
-            self.at_least if at_least is None else at_least, self.at_most if at_most is None else at_most
-        )
+        low, high = self.at_least, self.at_most
+        if at_least is not None:
+            low = real_vector("at_least", at_least, self.n_quotas)
+        if at_most is not None:
+            high = real_vector("at_most", at_most, self.n_quotas)
+        lower = np.where(low == self.at_least, self.lower, self.units.values(low))
+        upper = np.where(high == self.at_most, self.upper, self.units.values(high))
+        other._set_bounds(low, high, lower, upper)
         return other
 
     def with_quotas(self, quotas: Iterable[Quota]) -> Problem:
@@ -219,13 +262,7 @@ class Problem:
         if not same:
             raise ProblemError("the other model has other states or actions")
         other = object.__new__(Problem)
-        other.__dict__.update(
-            {
-                field: getattr(self, field)
-                for field in ("names", "members", "over_states", "at_least", "at_most")
-            },
-            mdp=mdp,
-        )
+        other.__dict__.update({field.name: getattr(self, field.name) for field in fields(self)}, mdp=mdp)
         return other
 
     def without_quotas(self) -> Problem:
@@ -234,11 +271,16 @@ class Problem:
 
     def with_fair_action(self, psi: ArrayLike | None = None, reward: float | None = None) -> Problem:
         """Add the reset action ``a*`` to the model; quotas over states count it, quotas over pairs do not."""
-        new_place = np.argsort(self.mdp.appended_order)
-        quotas = [
-            q if over_states else Quota(q.name, None, new_place[np.asarray(q.pairs)], q.at_least, q.at_most)
-            for q, over_states in zip(self.quotas, self.over_states, strict=True)
-        ]
+        new_place = np.argsort(self.mdp.appended_order)[: self.mdp.n_pairs]
+        quotas = []
+        for k, quota in enumerate(self.quotas):
+            if quota.pairs is not None:
+                quota = replace(quota, pairs=new_place[np.asarray(quota.pairs)])
+            elif quota.weights is not None and not self.over_states[k]:
+                weights = np.zeros(new_place.size + self.mdp.n_states)
+                weights[new_place] = np.asarray(quota.weights)
+                quota = replace(quota, weights=weights)
+            quotas.append(quota)
         return Problem(self.mdp.with_fair_action(psi, reward), quotas)
 
     @cached_property
@@ -248,8 +290,9 @@ class Problem:
         for array, kind in (
             (mdp.P.indptr, "<i8"), (mdp.P.indices, "<i8"), (mdp.P.data, "<f8"), (mdp.r, "<f8"),
             (mdp.s_of, "<i8"), (() if mdp.initial is None else mdp.initial, "<f8"),
-            (self.members.indptr, "<i8"), (self.members.indices, "<i8"),
-            (self.at_least, "<f8"), (self.at_most, "<f8"), (self.over_states, "|b1"),
+            (self.weights.indptr, "<i8"), (self.weights.indices, "<i8"),
+            (self.lower, "<f8"), (self.upper, "<f8"), (self.over_states, "|b1"),
+            *([(self.weights.data, "<f8")] if self.weighted.any() else []),
         ):  # fmt: skip
             flat = np.ascontiguousarray(array, dtype=kind)
             sha.update(flat.size.to_bytes(8, "little"))
@@ -264,19 +307,48 @@ class Problem:
         return f"Problem({repr(self.mdp)[4:-1]}, {quotas})"
 
     def _quota(self, k: int) -> Quota:
-        pairs = self.members.indices[self.members.indptr[k] : self.members.indptr[k + 1]]
-        at_most = float(self.at_most[k]) if self.at_most[k] < 1 else None
-        at_least = float(self.at_least[k]) if self.at_least[k] > 0 or at_most is None else None
+        counted = slice(self.weights.indptr[k], self.weights.indptr[k + 1])
+        pairs = self.weights.indices[counted]
+        at_most = float(self.upper[k]) if self.at_most[k] < 1 else None
+        at_least = float(self.lower[k]) if self.at_least[k] > 0 or at_most is None else None
+        name, mdp = self.names[k], self.mdp
+        if self.weighted[k]:
+            weights = np.zeros(mdp.n_pairs)
+            weights[pairs] = self.weights.data[counted]
+            weights = weights[mdp.pair_ptr[:-1]] if self.over_states[k] else weights
+            frozen(weights)
+            return Quota(name, None, None, at_least, at_most, weights)
         if self.over_states[k]:
-            return Quota(self.names[k], np.unique(self.mdp.s_of[pairs]), None, at_least, at_most)
-        return Quota(self.names[k], None, pairs, at_least, at_most)
+            return Quota(name, np.unique(mdp.s_of[pairs]), None, at_least, at_most)
+        return Quota(name, None, pairs, at_least, at_most)
 
-    def _set_bounds(self, at_least: ArrayLike, at_most: ArrayLike) -> None:
+    def _state_bounds(self, at_least: ArrayLike, at_most: ArrayLike) -> None:
+        """Set bounds in the user's numbers; one that every mean of the weights meets asks for nothing."""
         lower = real_vector("at_least", at_least, self.n_quotas)
         upper = real_vector("at_most", at_most, self.n_quotas)
-        frozen(lower, upper)
-        self.__dict__.update(at_least=lower, at_most=upper)
-        for what, bound in (("at_least", lower), ("at_most", upper)):
+        least, most = (self.units.values(np.full(self.n_quotas, end)) for end in (0.0, 1.0))
+        low, high = self.units.shares(lower), self.units.shares(upper)
+        for what, bound, within in (("at_least", lower, low <= 1), ("at_most", upper, high >= 0)):
+            bad = self.weighted & ~within
+            if bad.any():
+                k = int(np.argmax(bad))
+                extreme = f"more than {most[k]:.12g}" if what == "at_least" else f"less than {least[k]:.12g}"
+                refuse(
+                    f"quota {self.names[k]} has {what} {float(bound[k])!r}, and no policy has {extreme}",
+                    f"its weights go from {least[k]:.12g} to {most[k]:.12g}",
+                    "a mean lies between the smallest and the largest",
+                )
+        idle_low, idle_high = self.weighted & (low <= 0), self.weighted & (high >= 1)
+        low, lower = np.where(idle_low, 0.0, low), np.where(idle_low, least, lower)
+        high, upper = np.where(idle_high, 1.0, high), np.where(idle_high, most, upper)
+        self._set_bounds(low, high, lower, upper)
+        self._refuse_twins()
+
+    def _set_bounds(self, low: Floats, high: Floats, lower: Floats, upper: Floats) -> None:
+        """Set bounds on the shares, and the same as stated."""
+        frozen(low, high, lower, upper)
+        self.__dict__.update(at_least=low, at_most=high, lower=lower, upper=upper)
+        for what, bound in (("at_least", low), ("at_most", high)):
             bad = ~((bound >= 0) & (bound <= 1))
             if bad.any():
                 k = int(np.argmax(bad))
@@ -285,7 +357,7 @@ class Problem:
                     f"{count_of(bad.sum(), bound.size, 'quotas')} out of range",
                     "write 25 % as 0.25",
                 )
-        bad = lower > upper
+        bad = low > high
         if bad.any():
             k = int(np.argmax(bad))
             refuse(
@@ -293,12 +365,12 @@ class Problem:
                 f"{count_of(bad.sum(), bad.size, 'quotas')} impossible in itself",
                 "swap the two, or drop one",
             )
-        owed = lower > 0
-        total = float(lower.sum())
+        owed = (low > 0) & ~self.weighted
+        total = float(low[owed].sum())
         if total > 1 + EXACT_SUM_TOL and (self.members.T @ owed.astype(float)).max() <= 1:
             refuse(
                 f"the quotas owe {total:.12g} of the time, more than there is",
-                f"{owed.sum()} disjoint quotas, the largest is {self.names[int(np.argmax(lower))]}",
+                f"{owed.sum()} disjoint quotas, the largest is {self.names[int(np.argmax(low * owed))]}",
                 "lower them until they sum to at most 1",
             )
 
@@ -342,23 +414,49 @@ def _check_sets(mdp: MDP, names: Sequence[str], members: csr_array, over_states:
     unsorted = (np.diff(row) == 0) & (np.diff(pairs) <= 0)
     if unsorted.any():
         raise ProblemError(f"quota {names[row[1:][unsorted][0]]}: its pairs are not sorted, or not distinct")
+    useless = (members.data == 0) | ~np.isfinite(members.data)
+    if useless.any():
+        k = row[useless][0]
+        raise ProblemError(f"quota {names[k]} has weight {members.data[useless][0]}, expected others than 0")
     key, count = np.unique(row * mdp.n_states + mdp.s_of[pairs], return_counts=True)
     quota, state = np.divmod(key, mdp.n_states)
     partial = over_states[quota] & (count != mdp.n_actions[state])
+    uneven = over_states[row[1:]] & (np.diff(row * mdp.n_states + mdp.s_of[pairs]) == 0)
+    uneven &= np.diff(members.data) != 0
+    if uneven.any():
+        raise ProblemError(
+            f"quota {names[row[1:][uneven][0]]} is over states but weighs actions of one apart"
+        )
     if partial.any():
         raise ProblemError(
             f"quota {names[quota[partial][0]]} is over states but counts only some actions of one"
         )
 
 
-def _member_pairs(mdp: MDP, quota: Quota) -> Ints:
-    """Sorted pair numbers of a quota's set."""
+class _Counted(NamedTuple):
+    """Sorted pairs that count for a quota, and what each of them counts."""
+
+    pairs: Ints
+    weights: Floats
+    over_states: bool
+
+
+def _counted(mdp: MDP, quota: Quota) -> _Counted:
     try:
-        if quota.states is None:
-            return _chosen("pairs", quota.pairs, mdp.n_pairs, lambda pair: _pair_number(mdp, pair))
-        states = _chosen("states", quota.states, mdp.n_states, mdp.state_index)
+        if quota.weights is not None:
+            a, over_states = stated_weights(mdp, quota.weights)
+            return _Counted(np.flatnonzero(a), a[a != 0], over_states)
+        pairs = _member_pairs(mdp, quota)
     except ProblemError as error:
         raise ProblemError(f"quota {quota.name}: {error}") from None
+    return _Counted(pairs, np.ones(pairs.size), quota.states is not None)
+
+
+def _member_pairs(mdp: MDP, quota: Quota) -> Ints:
+    """Sorted pair numbers of a quota's set."""
+    if quota.states is None:
+        return _chosen("pairs", quota.pairs, mdp.n_pairs, lambda pair: _pair_number(mdp, pair))
+    states = _chosen("states", quota.states, mdp.n_states, mdp.state_index)
     counts = mdp.pair_ptr[states + 1] - mdp.pair_ptr[states]
     before = np.cumsum(counts) - counts
     return np.repeat(mdp.pair_ptr[states] - before, counts) + np.arange(counts.sum())
@@ -391,8 +489,10 @@ def _chosen(what: str, given: Any, count: int, number: Callable[[Any], int]) -> 
 
 
 def _row_hashes(members: csr_array) -> NDArray[np.uint64]:
-    """One 64-bit number per row that depends on its set of columns only."""
+    """One 64-bit number per row that depends on its columns and their weights only."""
     keys = np.random.default_rng(0).integers(0, 2**64, members.shape[1], dtype=np.uint64)
-    prefix = np.concatenate([np.zeros(1, np.uint64), np.cumsum(keys[members.indices], dtype=np.uint64)])
+    # Odd factors lose nothing modulo 2**64; the bit shifted out is the sign, which is always the same.
+    weighed = keys[members.indices] * (members.data.view(np.uint64) * np.uint64(2) + np.uint64(1))
+    prefix = np.concatenate([np.zeros(1, np.uint64), np.cumsum(weighed, dtype=np.uint64)])
     hashes: NDArray[np.uint64] = prefix[members.indptr[1:]] - prefix[members.indptr[:-1]]
     return hashes

@@ -9,6 +9,7 @@ import numpy as np
 from fairmdp.certificate import FAIR_TOL
 from fairmdp.problem import Problem
 from fairmdp.solution import Infeasibility, Solution, Status
+from fairmdp.weights import Units
 
 _MAX_ROWS = 20
 
@@ -23,7 +24,7 @@ def solution_text(name: str, problem: Problem, solution: Solution, free: Solutio
     if solution.infeasibility is not None:
         lines += infeasible_lines(problem, solution, solution.infeasibility)
     else:
-        lines += _gain_lines(solution, free)
+        lines += _gain_lines(problem, solution, free)
         lines += ["", *_quota_table(problem, solution), "", *_policy_lines(problem, solution)]
     lines += [f"  note    {note}" for note in solution.notes]
     return "\n".join(lines)
@@ -44,7 +45,8 @@ def infeasible_lines(problem: Problem, solution: Solution, why: Infeasibility) -
         ]
         if len(why.conflict) > why.reach.size:
             lines.append(f"  ... and {len(why.conflict) - why.reach.size} more")
-    if why.common_factor is not None and why.common_factor < 1:
+    only_shares = not (problem.weighted & (problem.at_least > 0)).any()
+    if why.common_factor is not None and why.common_factor < 1 and only_shares:
         lines.append(f"  all that is owed could be met if it were {why.common_factor:.4f} times as much")
     moved = nearest_quotas(problem, why)
     if moved:
@@ -57,25 +59,34 @@ def nearest_quotas(problem: Problem, why: Infeasibility) -> list[str]:
     """Bounds to change, as the command line takes them."""
     lower = np.flatnonzero(why.nearest_at_least != problem.at_least)
     upper = np.flatnonzero(why.nearest_at_most != problem.at_most)
+    least, most = problem.units.values(why.nearest_at_least), problem.units.values(why.nearest_at_most)
     return [
-        *(f"{problem.names[k]}>={why.nearest_at_least[k]:.9g}" for k in lower),
-        *(f"{problem.names[k]}<={why.nearest_at_most[k]:.9g}" for k in upper),
+        *(f"{problem.names[k]}>={least[k]:.12g}" for k in lower),
+        *(f"{problem.names[k]}<={most[k]:.12g}" for k in upper),
     ]
 
 
 def _conflict_text(problem: Problem, k: int, reach: float, capped: bool) -> str:
     name = problem.names[k]
+    if problem.weighted[k]:
+        value = problem.units.of(k).values(np.array(reach))
+        if capped:
+            return f"{name} may be {problem.upper[k]:.6g} at most, and no policy has less than {value:.6g}"
+        return f"{name} is to be {problem.lower[k]:.6g} at least, and no policy has more than {value:.6g}"
     if capped:
         return f"{name} may have {problem.at_most[k]:.4f}, and no policy spends less than {reach:.4f} there"
     return f"{name} is owed {problem.at_least[k]:.4f}, and no policy spends more than {reach:.4f} there"
 
 
-def _gain_lines(solution: Solution, free: Solution | None) -> list[str]:
+def _gain_lines(problem: Problem, solution: Solution, free: Solution | None) -> list[str]:
     slack = (
         f"worst slack {_signed(solution.worst_slack)}"
         if np.isfinite(solution.worst_slack)
         else "nothing owed"
     )
+    if np.ptp(problem.mdp.r) == 0 and solution.status is not Status.UNDECIDED:
+        same = "fair: every policy earns the same, so that any fair one is optimal"
+        return [f"  gain    {solution.gain:.6f}   {same}; {slack}"]
     claim = {Status.OPTIMAL: "optimal", Status.FEASIBLE: "fair", Status.UNDECIDED: "not proved fair"}
     proof = f"no fair policy exceeds {solution.upper:.6f} (gap {solution.gap:.1e})"
     lines = [f"  gain    {solution.gain:.6f}   {claim[solution.status]}: {proof}; {slack}"]
@@ -87,27 +98,27 @@ def _gain_lines(solution: Solution, free: Solution | None) -> list[str]:
 
 def _quota_table(problem: Problem, solution: Solution) -> list[str]:
     """Quotas by slack, the tightest first where there are many."""
-    rows = list(solution.quotas)
-    if not rows:
+    K = problem.n_quotas
+    if K == 0:
         return ["  no quotas"]
-    if len(rows) > _MAX_ROWS:
-        rows = sorted(rows, key=lambda row: row.slack)[:_MAX_ROWS]
-    cells = [["quota", "share", "asked", "slack", "price"]]
-    for row in rows:
-        binding = "   binding" if abs(row.slack) <= FAIR_TOL else "   NOT MET" if row.slack < 0 else ""
-        price = f"{row.price:.4f}" if abs(row.price) > 1e-9 else "-"
+    shown = range(K) if K <= _MAX_ROWS else np.argsort(solution.slacks, kind="stable")[:_MAX_ROWS].tolist()
+    cells = [["quota", "mean" if problem.weighted.all() else "share", "asked", "slack", "price"]]
+    for k in shown:
+        row, slack = solution.quotas[k], solution.slacks[k]
+        binding = "   binding" if abs(slack) <= FAIR_TOL else "   NOT MET" if slack < 0 else ""
+        price = f"{row.price:.4f}" if abs(solution.prices[k]) > 1e-9 else "-"
         cells.append(
             [
                 row.name,
                 f"{row.share:.4f}",
-                asked_text(row.at_least, row.at_most),
-                _signed(row.slack),
+                asked_text(solution.at_least[k], solution.at_most[k], solution.units.of(k)),
+                "0" if abs(slack) <= FAIR_TOL else _signed(row.slack),
                 price + binding,
             ]
         )
     lines = columns(cells)
-    if len(solution.quotas) > _MAX_ROWS:
-        lines.append(f"  ... and {len(solution.quotas) - _MAX_ROWS} quotas with more slack")
+    if K > _MAX_ROWS:
+        lines.append(f"  ... and {K - _MAX_ROWS} quotas with more slack")
     return lines
 
 
@@ -125,10 +136,11 @@ def _policy_lines(problem: Problem, solution: Solution) -> list[str]:
     return columns(cells)
 
 
-def asked_text(at_least: float, at_most: float) -> str:
-    """What a quota asks for, ``>= 0.25, <= 0.5``."""
-    low = [f">= {at_least:.4g}"] if at_least > 0 or at_most == 1 else []
-    return ", ".join([*low, *([f"<= {at_most:.4g}"] if at_most < 1 else [])])
+def asked_text(at_least: float, at_most: float, units: Units) -> str:
+    """What bounds on a share ask for in the units of their quota, ``>= 0.25, <= 0.5``."""
+    low, high = units.values(np.array([at_least, at_most]))
+    least = [f">= {low:.4g}"] if at_least > 0 or at_most == 1 else []
+    return ", ".join([*least, *([f"<= {high:.4g}"] if at_most < 1 else [])])
 
 
 def columns(cells: Sequence[Sequence[str]]) -> list[str]:

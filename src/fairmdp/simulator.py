@@ -13,6 +13,9 @@ from fairmdp.errors import ProblemError, SimulatorError
 from fairmdp.mdp import MDP
 from fairmdp.validation import Floats, Ints
 
+LARGEST_REWARD = 1e100
+"""Size of rewards beyond which their variances would overflow."""
+
 
 @runtime_checkable
 class Simulator(Protocol):
@@ -118,7 +121,7 @@ class CheckedSimulator:
             if array.dtype.kind not in kinds:
                 raise SimulatorError(f"call {self.calls} returned {what} of {array.dtype}")
         self._refuse(states, actions, (s_next < 0) | (s_next >= self.n_states), s_next, "next state")
-        self._refuse(states, actions, ~np.isfinite(rewards), rewards, "reward")
+        self._refuse(states, actions, ~(np.abs(rewards) <= LARGEST_REWARD), rewards, "reward")
         self.samples += states.size
         return s_next.astype(np.int64), rewards.astype(np.float64)
 
@@ -130,5 +133,5 @@ class CheckedSimulator:
             raise SimulatorError(
                 f"the simulator answered state {states[k]}, action {actions[k]} with {what} {values[k]}\n"
                 f"  in call {self.calls}; {int(bad.sum())} of {bad.size} answers are wrong\n"
-                f"  next states lie between 0 and {self.n_states - 1}, rewards are finite"
+                f"  next states lie between 0 and {self.n_states - 1}, rewards are at most {LARGEST_REWARD:g}"
             )

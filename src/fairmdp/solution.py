@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairmdp.validation import Floats
+from fairmdp.weights import Units
 
 
 class Status(Enum):
@@ -44,7 +45,7 @@ def slacks(shares: Floats, at_least: Floats, at_most: Floats) -> Floats:
 
 
 class QuotaRow(NamedTuple):
-    """One quota in a solution: what was asked, what is given, and what it costs."""
+    """One quota in a solution, in the units it was stated in: what was asked and given, and what it costs."""
 
     name: str
     share: float
@@ -105,7 +106,7 @@ class Solution:
     occupancy, visitation : ndarray
         Long-run share of time of each pair, (SA,), and of each state, (S,), under `policy`.
     shares : ndarray
-        Long-run share of each quota's set, (K,).
+        Long-run share of each quota's set, (K,); see `Quota` for what that is where it has weights.
     bias : ndarray
         Relative values of the model whose rewards are raised by the prices, (S,).
     prices : ndarray
@@ -122,7 +123,10 @@ class Solution:
     notes : tuple of str
         What a careful reader should know.
     infeasibility : Infeasibility or None
-        The explanation when ``status`` is INFEASIBLE; ``bias`` and ``prices`` are then its proof.
+        The explanation when ``status`` is INFEASIBLE, unless only the proof was asked for; ``bias`` and
+        ``prices`` are then its proof.
+    units : Units
+        Turns shares, slacks and prices into the numbers in which the quotas were stated.
     """
 
     status: Status
@@ -143,6 +147,7 @@ class Solution:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     infeasibility: Infeasibility | None = None
+    units: Units = field(default_factory=Units)
 
     @property
     def has_policy(self) -> bool:
@@ -166,8 +171,13 @@ class Solution:
 
     @cached_property
     def quotas(self) -> tuple[QuotaRow, ...]:
-        """One row per quota: name, share, at_least, at_most, slack, price."""
-        columns = (self.shares, self.at_least, self.at_most, self.slacks, self.prices)
+        """One row per quota, in the units it was stated in: name, share, at_least, at_most, slack, price."""
+        units = self.units
+        columns = (
+            *(units.values(shares) for shares in (self.shares, self.at_least, self.at_most)),
+            units.spans(self.slacks),
+            units.prices(self.prices),
+        )
         return tuple(map(QuotaRow, self.quota_names, *(column.tolist() for column in columns)))
 
     def save(self, path: str | PathLike[str]) -> None:

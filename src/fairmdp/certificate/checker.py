@@ -102,7 +102,9 @@ def verify(problem: Problem, solution: Solution, *, exact: bool = False) -> Verd
     witness = (solution.bias, solution.prices)
     upper = arithmetic.ceiling(problem, problem.mdp.r, *witness)
     infeasible = arithmetic.ceiling(problem, np.zeros(problem.mdp.n_pairs), *witness) < 0
-    status = Status.INFEASIBLE if infeasible else proved_status(problem, law, upper, solution.tol)
+    status = proved_status(problem, law, upper, solution.tol)
+    if infeasible and status is Status.UNDECIDED:  # a policy that is fair within FAIR_TOL comes first
+        status = Status.INFEASIBLE
     messages = [*_status_messages(solution, status)]
     if flaw:
         messages.append(flaw)
@@ -152,6 +154,8 @@ def _misfits(problem: Problem, solution: Solution) -> Iterator[str]:
         array = getattr(solution, name)
         if array.shape != (size,) or not np.isfinite(array).all():
             yield f"{name} is not a vector of {size} finite numbers"
+    if solution.units != problem.units:
+        yield "units are not those of the problem's weights"
     if not (math.isfinite(solution.tol) and solution.tol > 0):
         yield f"tol is {solution.tol}, expected a positive number"
 
@@ -206,20 +210,27 @@ def _infeasibility_messages(
     outside = np.delete(solution.prices, why.conflict)
     if outside.any():
         yield "the conflict is not proved: the proof also charges quotas outside of it"
+    # Claims were made with rounding added outward: exactly evaluated, the same witness may prove more.
+    ways = (arithmetic, rounded_arithmetic)
     for k, reach, bias in zip(why.conflict, why.reach, why.reach_bias, strict=False):
-        best = reach_limit(problem, k, bias, capped=solution.prices[k] < 0, arithmetic=arithmetic)
-        if abs(best - reach) > _CLAIM_TOL:
+        capped = bool(solution.prices[k] < 0)
+        limits = [reach_limit(problem, k, bias, capped=capped, arithmetic=way) for way in ways]
+        if _strays(reach, limits):
             yield (
                 f"the best share {reach:.12g} of quota {problem.names[k]} is not proved: "
-                f"its witness gives {best:.12g}"
+                f"its witness gives {limits[0]:.12g}"
             )
     if why.common_factor is not None:
-        limit = factor_limit(problem, why.factor_bias, why.factor_prices, arithmetic=arithmetic)
-        if abs(limit - why.common_factor) > _CLAIM_TOL:
+        limits = [factor_limit(problem, why.factor_bias, why.factor_prices, arithmetic=way) for way in ways]
+        if _strays(why.common_factor, limits):
             yield (
                 f"the largest common factor {why.common_factor:.12g} is not proved: "
-                f"its witness gives {limit:.12g}"
+                f"its witness gives {limits[0]:.12g}"
             )
+
+
+def _strays(claimed: float, proved: list[float]) -> bool:
+    return not min(proved) - _CLAIM_TOL <= claimed <= max(proved) + _CLAIM_TOL
 
 
 def reach_limit(

@@ -32,14 +32,16 @@ def ceiling(problem: Problem, r: Floats, bias: Floats, prices: Floats) -> float:
     mu = [Fraction(price) for price in prices.tolist()]
     raised = [Fraction(value) for value in r.tolist()]
     for k in range(problem.n_quotas):
-        for i in _columns(problem, k):
-            raised[i] += mu[k]
+        for i, weight in _weights(problem, k):
+            raised[i] += weight * mu[k]
     top = max(
         raised[i] + sum(p * h[t] for t, p in row) - h[s]
         for i, (s, row) in enumerate(zip(mdp.s_of.tolist(), _rows(mdp), strict=True))
     )
-    lower, upper = problem.at_least.tolist(), problem.at_most.tolist()
-    paid = sum(price * Fraction(lower[k] if price > 0 else upper[k]) for k, price in enumerate(mu))
+    lower, upper = problem.lower.tolist(), problem.upper.tolist()
+    paid = sum(
+        price * _share(problem, k, lower[k] if price > 0 else upper[k]) for k, price in enumerate(mu) if price
+    )
     return _up(top - paid)
 
 
@@ -68,8 +70,12 @@ def law(problem: Problem, policy: Floats) -> Law:
     rewards = [Fraction(value) for value in mdp.r.tolist()]
     gain = sum(value * share for value, share in zip(rewards, x, strict=True))
     radius = error * (max(rewards) - min(rewards))
-    shares = [sum(x[i] for i in _columns(problem, k)) for k in range(problem.n_quotas)]
-    intervals = [[max(_down(share - error), 0.0), min(_up(share + error), 1.0)] for share in shares]
+    intervals = []
+    for k in range(problem.n_quotas):
+        counted = _weights(problem, k)
+        share = sum(weight * x[i] for i, weight in counted)
+        around = error * max(weight for _, weight in counted)
+        intervals.append([max(_down(share - around), 0.0), min(_up(share + around), 1.0)])
     bounds = np.array(intervals).reshape(-1, 2)
     return Law((_down(gain - radius), _up(gain + radius)), bounds, _up(error))
 
@@ -114,9 +120,21 @@ def _chain(mdp: MDP, pi: list[Fraction]) -> list[Row]:
     return [list(row.items()) for row in chain]
 
 
-def _columns(problem: Problem, k: int) -> list[int]:
+def _weights(problem: Problem, k: int) -> Row:
+    """Pairs that count for a quota, and by how much: as stated, scaled to [0, 1] without rounding."""
     members = problem.members
-    return members.indices[members.indptr[k] : members.indptr[k + 1]].tolist()
+    pairs = members.indices[members.indptr[k] : members.indptr[k + 1]]
+    if not problem.weighted[k]:
+        return [(i, Fraction(1)) for i in pairs.tolist()]
+    stated = problem.weights[[k]].toarray()[0, pairs]
+    return [(i, _share(problem, k, a)) for i, a in zip(pairs.tolist(), stated.tolist(), strict=True)]
+
+
+def _share(problem: Problem, k: int, value: float) -> Fraction:
+    """A number of the user's as a share."""
+    if not problem.weighted[k]:
+        return Fraction(value)
+    return (Fraction(value) - Fraction(problem.units.offset[k])) / Fraction(problem.units.scale[k])
 
 
 def _up(value: Fraction | float) -> float:

@@ -20,7 +20,7 @@ class Law:
 
     gain: tuple[float, float]
     shares: Floats  # (K, 2)
-    error: float  # bound on |v(G) - nu(G)| for every set G of states
+    error: float  # bound on |f @ v - f @ nu| for every f of states within [0, 1], such as a set
     reason: str = ""
 
 

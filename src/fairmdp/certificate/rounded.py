@@ -1,7 +1,8 @@
 """The two facts of the certificate in floating point, with every rounding error added outward.
 
 Bounds use ``eps = 2**-52``, twice the unit roundoff, so a sum of m terms is off by at most
-``m * eps * sum |terms|`` with room to spare for the error terms' own roundings.
+``m * eps * sum |terms|`` with room to spare for the error terms' own roundings. Weights and
+bounds of weighted quotas were rounded twice when they were scaled to shares, by ``eps`` of each at most.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ def ceiling(problem: Problem, r: Floats, bias: Floats, prices: Floats) -> float:
     raised = problem.members.T @ prices  # (SA,)
     size_raised = problem.members.T @ np.abs(prices)
     values = r + raised + mdp.P @ h - h[mdp.s_of]
-    terms = np.diff(mdp.P.indptr) + np.bincount(problem.members.indices, minlength=mdp.n_pairs) + 4
+    terms = np.diff(mdp.P.indptr) + np.bincount(problem.members.indices, minlength=mdp.n_pairs) + 6
     error = terms * EPS * (np.abs(r) + size_raised + 2 * size_h) + 2 * size_h * _row_defect(mdp.P)
     top = float((values + error).max())
     owed = np.where(prices > 0, problem.at_least, problem.at_most) * prices
-    paid = math.fsum(owed) - 2 * EPS * math.fsum(np.abs(owed))
+    paid = math.fsum(owed) - 4 * EPS * math.fsum(np.abs(owed))
     bound = top - paid
     return bound + 2 * EPS * (abs(top) + abs(paid)) if math.isfinite(bound) else math.inf
 
@@ -64,8 +65,8 @@ def law(problem: Problem, policy: Floats, chain: Chain | None = None) -> Law:
     size = float(np.abs(mdp.r).max())
     span = float(mdp.r.max() - mdp.r.min())
     radius = float(gain_error[0]) + relative_x * math.fsum(np.abs(mdp.r * x)) + span * spread + size * loss
-    shares, share_error = _sums(x[problem.members.indices], problem.members.indptr)
-    around = share_error + relative_x * shares + error
+    shares, share_error = _sums(problem.members.data * x[problem.members.indices], problem.members.indptr)
+    around = share_error + (relative_x + 4 * EPS) * shares + error
     interval = np.column_stack([np.maximum(shares - around, 0), np.minimum(shares + around, 1)])
     return Law((float(gain[0]) - radius, float(gain[0]) + radius), interval, error)
 

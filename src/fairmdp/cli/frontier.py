@@ -1,131 +1,138 @@
-"""``fairmdp frontier``: what fairness costs, as one quota moves."""
+"""``fairmdp frontier``: what fairness costs, as one quota moves, or two."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-import math
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from fairmdp.cli.source import problem_options, read_problem
+from fairmdp.cli.figures import figure_option, save_figure
+from fairmdp.cli.source import number, problem_options, read_problem
 
 if TYPE_CHECKING:
-    from fairmdp.frontiers import Frontier
+    from matplotlib.axes import Axes
+
+    from fairmdp.frontiers.points import Engine
+    from fairmdp.problem import Problem
+
+_EVEN = 11  # values of each quota of a grid where none are given
 
 
 @click.command()
 @problem_options
 @click.argument("quota", default="*")
-@click.option("--values", metavar="SHARES", help="Look at these values only, e.g. 0.1,0.2,0.3.")
+@click.argument("second", required=False)
+@click.option("--values", metavar="SHARES", help="Look at these only: 0.1,0.2 or 0:0.4:9 (nine, even).")
+@click.option("--second-values", metavar="SHARES", help="The same for SECOND.")
+@click.option("--workers", type=click.IntRange(1), help="Share the values out to so many processes.")
 @click.option("--json", "as_json", is_flag=True, help="Print the frontier as JSON.")
 @click.option("--csv", "csv_file", type=click.Path(dir_okay=False), help="Write the table to this file.")
-@click.option("--figure", type=click.Path(dir_okay=False), help="Draw it: .png or .pdf.")
+@figure_option
 def frontier(
     source: str,
     params: tuple[str, ...],
     rho: str | None,
     quotas: tuple[str, ...],
     quota: str,
+    second: str | None,
     values: str | None,
+    second_values: str | None,
+    workers: int | None,
     as_json: bool,
     csv_file: str | None,
     figure: str | None,
 ) -> None:
     """Show the best gain of SOURCE as the share owed to QUOTA moves, or a factor on all quotas (*).
 
-    Without --values every bend of the curve is found, from 0 to the last value that any policy can meet.
+    Without --values every bend of the curve is found, from 0 to the last value that any policy can meet. With
+    SECOND, another quota, the best gain is shown for every combination of the two: of the given values, or of
+    eleven even ones each, up to the last that can be met.
 
     \b
     fairmdp frontier three-state s2
     fairmdp frontier clinic.toml ward_b --figure price.png --csv price.csv
+    fairmdp frontier clinic.toml ward_b ward_c --values 0:0.3:7 --second-values 0:0.3:7
     """
-    from fairmdp.cli.source import number
-    from fairmdp.frontiers import frontier as compute
-
-    if figure is not None and Path(figure).suffix.lower() not in (".png", ".pdf"):
-        raise click.UsageError(f"--figure {figure}: expected a name that ends in .png or .pdf")
+    if second is None and second_values is not None:
+        raise click.UsageError("--second-values goes with a second quota")
     problem = read_problem(source, params, rho, quotas)
-    asked = None if values is None else [number(text, "--values") for text in values.split(",")]
-    curve = compute(problem, quota, asked)
-    click.echo(json.dumps(_as_dict(curve), allow_nan=False) if as_json else _text(source, curve))
+    first = None if values is None else _values(values, "--values")
+    with _engine(workers) as engine:
+        if second is None:
+            shown = _curve(source, problem, quota, first, engine)
+        else:
+            other = None if second_values is None else _values(second_values, "--second-values")
+            shown = _grid(source, problem, (quota, second), (first, other), engine)
+    click.echo(json.dumps(shown.data, allow_nan=False) if as_json else shown.text)
     if csv_file is not None:
-        _write(csv_file, _csv(curve))
-    if figure is not None:
-        from fairmdp.plots import image, plot_frontier
+        from fairmdp.io.atomic import write_bytes
 
-        _write(figure, image(plot_frontier(curve), Path(figure).suffix.lower()[1:]))
-
-
-def _text(source: str, curve: Frontier) -> str:
-    from fairmdp.report import columns
-
-    what = "factor" if curve.quota == "*" else "owed"
-    rows = [[what, "gain", "costs", "slope", "worst slack"]]
-    for k, value in enumerate(curve.values):
-        if not math.isfinite(curve.gains[k]):
-            rows.append([f"{value:.6f}", "infeasible", "-", "-", "-"])
-            continue
-        slope = f"{curve.slopes[k]:.4f}" if k < curve.slopes.size else "-"
-        slack = curve.solutions[k].worst_slack
-        shown = f"{round(slack, 9) + 0.0:+.4g}" if math.isfinite(slack) else "-"
-        rows.append([f"{value:.6f}", f"{curve.gains[k]:.6f}", f"{curve.prices[k]:.6f}", slope, shown])
-    kind = "its ends and bends; slope: change of gain per unit owed, up to the next row"
-    head = f"{source}: best gain against {'all quotas' if curve.quota == '*' else curve.quota}"
-    lines = [f"{head}, {kind if curve.exact else 'at the given values'}", "", *columns(rows)]
-    if curve.exact:
-        lines += ["", f"  no policy meets more than {curve.limit:.6f}"]
-        lines += _who_pays(curve)
-    return "\n".join(lines)
+        write_bytes(csv_file, shown.csv.encode())
+    save_figure(figure, shown.draw)
 
 
-def _who_pays(curve: Frontier) -> list[str]:
-    """Change of every other quota's share between the ends."""
-    change = curve.shares[-1] - curve.shares[0]
-    moved = [
-        f"{name} {delta:+.4f}"
-        for name, delta in zip(curve.quota_names, change, strict=True)
-        if name != curve.quota and abs(delta) > 1e-6
-    ]
-    return [f"  from end to end the other shares move: {', '.join(moved[:12])}"] if moved else []
+class _Shown(NamedTuple):
+    """A result in all its forms."""
+
+    text: str
+    csv: str
+    data: dict[str, Any]
+    draw: Callable[[], Axes]
 
 
-def _as_dict(curve: Frontier) -> dict[str, object]:
-    def plain(array: object) -> object:
-        if isinstance(array, list):
-            return [plain(item) for item in array]
-        return array if not isinstance(array, float) or math.isfinite(array) else None
+def _curve(source: str, problem: Problem, quota: str, values: list[float] | None, engine: Engine) -> _Shown:
+    from fairmdp.frontiers import frontier, report
+    from fairmdp.plots import plot_frontier
 
-    return {
-        "quota": curve.quota,
-        "exact": curve.exact,
-        "values": plain(curve.values.tolist()),
-        "gains": plain(curve.gains.tolist()),
-        "slopes": plain(curve.slopes.tolist()),
-        "prices": plain(curve.prices.tolist()),
-        "last_feasible": curve.last_feasible,
-        "limit": curve.limit,
-        "quotas": list(curve.quota_names),
-        "shares": plain(curve.shares.tolist()),
-    }
-
-
-def _csv(curve: Frontier) -> bytes:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(
-        ["value", "gain", "price_of_fairness", "slope", *(f"share_{n}" for n in curve.quota_names)]
+    curve = frontier(problem, quota, values, engine=engine)
+    return _Shown(
+        report.frontier_text(source, curve),
+        report.frontier_csv(curve),
+        report.frontier_dict(curve),
+        lambda: plot_frontier(curve),
     )
-    for k, value in enumerate(curve.values):
-        slope = curve.slopes[k] if k < curve.slopes.size else ""
-        writer.writerow([value, curve.gains[k], curve.prices[k], slope, *curve.shares[k]])
-    return text.getvalue().encode()
 
 
-def _write(path: str, content: bytes) -> None:
-    from fairmdp.io.atomic import write_bytes
+def _grid(
+    source: str,
+    problem: Problem,
+    quotas: tuple[str, str],
+    values: tuple[list[float] | None, list[float] | None],
+    engine: Engine,
+) -> _Shown:
+    from fairmdp.frontiers import frontier_grid, last_feasible, report
+    from fairmdp.plots import plot_grid
 
-    write_bytes(path, content)
+    owed = [
+        _even(0, last_feasible(problem, quota), _EVEN) if given is None else given
+        for quota, given in zip(quotas, values, strict=True)
+    ]
+    grid = frontier_grid(problem, *quotas, *owed, engine=engine)
+    return _Shown(
+        report.grid_text(source, grid), report.grid_csv(grid), report.grid_dict(grid), lambda: plot_grid(grid)
+    )
+
+
+def _values(text: str, option: str) -> list[float]:
+    """Shares with commas between them, or first:last:count."""
+    first, *rest = text.split(":")
+    if not rest:
+        return [number(part, option) for part in text.split(",")]
+    if len(rest) != 2 or not rest[1].isdecimal() or int(rest[1]) < 2:
+        raise click.UsageError(f"{option} {text!r}: expected FIRST:LAST:COUNT, such as 0:0.4:9")
+    return _even(number(first, option), number(rest[0], option), int(rest[1]))
+
+
+def _even(first: float, last: float, count: int) -> list[float]:
+    return [first + (last - first) * k / (count - 1) for k in range(count)]
+
+
+def _engine(workers: int | None) -> AbstractContextManager[Engine]:
+    if workers is None:
+        return nullcontext(map)
+    from fairmdp.engine import ProcessPool
+
+    return ProcessPool(workers)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from fairmdp.learning.estimate import CertifiedPolicy, Estimate
     from fairmdp.problem import Problem, Quota
     from fairmdp.simulator import Simulator
+    from fairmdp.validation import Floats
+    from fairmdp.weights import Units
 
 _STOPPED = 4
 
@@ -87,7 +89,7 @@ def learn(
             simulator, found.policy, asked, samples=fresh, delta=delta, rigorous=rigorous, seed=seed,
             training=found.counts,
         )  # fmt: skip
-    record = _as_dict(found, proof)
+    record = _as_dict(problem.units, found, proof)
     click.echo(json.dumps(record, allow_nan=False) if as_json else _text(source, problem, found, proof))
     if out is not None:
         from fairmdp.io.atomic import write_bytes
@@ -159,19 +161,29 @@ def _text(source: str, problem: Problem, found: Estimate, proof: CertifiedPolicy
         "",
     ]
     rows = [["quota", "share", "+-", "asked", "margin", "price"]]
+    shown = {name: convert(getattr(found, name)) for name, convert in _conversions(problem.units).items()}
     for k, name in enumerate(found.quota_names[:20]):
-        asked = asked_text(found.at_least[k], found.at_most[k])
-        price = f"{found.prices[k]:.4f}" if found.feasible else "-"
-        share, error, margin = (f"{n:.4f}" for n in (found.shares[k], found.share_se[k], found.margins[k]))
+        asked = asked_text(found.at_least[k], found.at_most[k], problem.units.of(k))
+        share, error, margin = (f"{shown[what][k]:.4f}" for what in ("shares", "share_se", "margins"))
+        price = f"{shown['prices'][k]:.4f}" if found.feasible else "-"
         rows.append([name, share, error, asked, margin, price])
     lines += columns(rows)
     lines += [f"  note    {note}" for note in found.notes]
     if proof is not None:
-        lines += ["", *_proof_lines(proof)]
+        lines += ["", *_proof_lines(problem.units, proof)]
     return "\n".join(lines)
 
 
-def _proof_lines(proof: CertifiedPolicy) -> list[str]:
+def _conversions(units: Units) -> dict[str, Callable[[Floats], Floats]]:
+    """What turns each array over the quotas into the units in which they were stated."""
+    return {
+        **dict.fromkeys(("shares", "at_least", "at_most"), units.values),
+        **dict.fromkeys(("share_se", "margins"), units.spans),
+        "prices": units.prices,
+    }
+
+
+def _proof_lines(units: Units, proof: CertifiedPolicy) -> list[str]:
     level = f"with probability {1 - proof.delta:g}"
     lines = [f"  certificate from {proof.samples:,} fresh samples, {proof.method}: {proof.verdict}, {level}"]
     if proof.vacuous:
@@ -179,15 +191,16 @@ def _proof_lines(proof: CertifiedPolicy) -> list[str]:
     lines.append(f"  gain in [{proof.gain_low:.4f}, {proof.gain_high:.4f}]")
     if math.isfinite(proof.upper):
         lines[-1] += f", no fair policy exceeds {proof.upper:.4f}"
+    low, high = units.values(proof.share_low), units.values(proof.share_high)
     for k, name in enumerate(proof.quota_names[:20]):
-        interval = f"[{proof.share_low[k]:.4f}, {proof.share_high[k]:.4f}]"
+        interval = f"[{low[k]:.4f}, {high[k]:.4f}]"
         lines.append(f"  share of {name} in {interval}: {proof.verdicts[k]}")
     if proof.more_samples is not None:
         lines.append(f"  about {proof.more_samples:,} more samples would decide")
     return lines + [f"  note    {note}" for note in proof.notes]
 
 
-def _as_dict(found: Estimate, proof: CertifiedPolicy | None) -> dict[str, Any]:
+def _as_dict(units: Units, found: Estimate, proof: CertifiedPolicy | None) -> dict[str, Any]:
     """What was learned, for programs; numbers that are not finite are null."""
     names = (
         "gain", "gain_se", "gap", "worst_slack", "shares", "share_se", "margins", "margin_fraction", "prices",
@@ -195,12 +208,16 @@ def _as_dict(found: Estimate, proof: CertifiedPolicy | None) -> dict[str, Any]:
         "delta", "finished", "seconds", "notes", "policy",
     )  # fmt: skip
     record: dict[str, Any] = {"fairmdp_estimate": 1, **{name: _plain(getattr(found, name)) for name in names}}
+    for name, convert in _conversions(units).items():
+        record[name] = _plain(convert(getattr(found, name)))
     if proof is not None:
         of_proof = (
             "verdict", "verdicts", "gain_low", "gain_high", "share_low", "share_high", "upper", "delta",
             "method", "rigorous", "vacuous", "samples", "more_samples", "notes",
         )  # fmt: skip
         record["certificate"] = {name: _plain(getattr(proof, name)) for name in of_proof}
+        for name in ("share_low", "share_high"):
+            record["certificate"][name] = _plain(units.values(getattr(proof, name)))
     return record
 
 

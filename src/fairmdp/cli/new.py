@@ -1,35 +1,108 @@
-"""``fairmdp new``: write a ready-made problem as a file."""
+"""``fairmdp new``: write a ready-made problem as a file. Options are the parameters of its function."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
 import click
 
-from fairmdp.cli.source import build
+from fairmdp.cli.scenarios import default_text
+from fairmdp.cli.source import parse_like
+
+if TYPE_CHECKING:
+    from fairmdp.problem import Problem
 
 
-@click.command()
-@click.argument("name")
-@click.option(
-    "--param",
-    "-p",
-    "params",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Parameter, e.g. n_states=50. Repeatable.",
-)
-@click.option(
-    "--out", "-o", type=click.Path(dir_okay=False), help="File to write: .toml or .npz.  [default: NAME.toml]"
-)
-def new(name: str, params: tuple[str, ...], out: str | None) -> None:
-    """Write the ready-made problem NAME as a file that you can edit."""
-    from fairmdp import io
-    from fairmdp.scenarios import SCENARIOS
+class _Scenarios(click.Group):
+    """One command per ready-made problem, made when it is asked for."""
 
-    if name not in SCENARIOS:
-        raise click.UsageError(f"there is no ready-made problem {name!r}; there are {', '.join(SCENARIOS)}")
-    problem = build(name, params)
-    path = out or f"{name}.toml"
-    io.save(problem, path)
-    mdp = problem.mdp
-    click.echo(f"wrote {path}: {mdp.n_states} states, {mdp.n_pairs} pairs, {problem.n_quotas} quotas")
-    click.echo(f"next: fairmdp solve {path}")
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        from fairmdp.scenarios import SCENARIOS
+
+        return list(SCENARIOS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        from fairmdp.scenarios import SCENARIOS
+
+        if cmd_name not in SCENARIOS:
+            known = ", ".join(SCENARIOS)
+            raise click.UsageError(f"there is no ready-made problem {cmd_name!r}; there are {known}")
+        return _command(cmd_name, SCENARIOS[cmd_name])
+
+
+@click.group(cls=_Scenarios, subcommand_metavar="NAME [OPTIONS]")
+def new() -> None:
+    r"""Write the ready-made problem NAME as a file that you can edit.
+
+    \b
+    fairmdp new jobs --help
+    fairmdp new jobs --clients 3 --arrivals 1,0.7,0.7 --pay 1,0.4,0.2 --quota 0.2 -o jobs.toml
+    """
+
+
+def _command(name: str, function: Callable[..., Problem]) -> click.Command:
+    """Command that builds and writes one problem."""
+    words = parameter_help(function)
+    parameters = inspect.signature(function).parameters.values()
+    defaults = {p.name: p.default for p in parameters}
+
+    def write(out: str | None, **given: str | None) -> None:
+        from fairmdp import io
+
+        values: dict[str, Any] = {
+            key: parse_like(defaults[key], text, _option(key))
+            for key, text in given.items()
+            if text is not None
+        }
+        problem, path = function(**values), out or f"{name}.toml"
+        io.save(problem, path)
+        mdp = problem.mdp
+        click.echo(f"wrote {path}: {mdp.n_states} states, {mdp.n_pairs} pairs, {problem.n_quotas} quotas")
+        click.echo(f"next: fairmdp solve {path}")
+
+    options: list[click.Parameter] = [
+        click.Option(
+            [_option(key), key],
+            metavar=_metavar(default),
+            help=f"{words[key]}  [default: {default_text(default)}]",
+        )
+        for key, default in defaults.items()
+    ]
+    kind = click.Path(dir_okay=False)
+    file = f"File to write: .toml, .npz, .tra or .drn.  [default: {name}.toml]"
+    options.append(click.Option(["--out", "-o"], type=kind, help=file))
+    summary, story = (inspect.getdoc(function) or "").split("\n\n")[:2]
+    about = f"{summary.replace('Return ', 'Write ', 1)}\n\n{_plain(story)}"
+    return click.Command(name, callback=write, params=options, help=about, short_help=summary)
+
+
+def parameter_help(function: Callable[..., object]) -> dict[str, str]:
+    """Return what a docstring in numpy's style says of each parameter."""
+    lines = (inspect.getdoc(function) or "").splitlines()
+    start = lines.index("Parameters") + 2
+    words: dict[str, list[str]] = {}
+    names: list[str] = []
+    for line, following in zip(lines[start:], [*lines[start + 1 :], ""], strict=True):
+        if line and set(following) == {"-"}:
+            break  # the next section's title
+        if line and not line.startswith(" "):
+            names = [name.strip() for name in line.split(":")[0].split(",")]
+            words.update({name: [] for name in names})
+        else:
+            for name in names:
+                words[name].append(line.strip())
+    return {name: _plain(" ".join(text).strip()) for name, text in words.items()}
+
+
+def _option(key: str) -> str:
+    return f"--{key.replace('_', '-')}"
+
+
+def _metavar(default: object) -> str:
+    return "NUMBERS" if isinstance(default, tuple) else "NUMBER"
+
+
+def _plain(text: str) -> str:
+    return text.replace("``", "").replace("`", "")

@@ -24,12 +24,13 @@ def scenarios(as_json: bool) -> None:
         return
     for name, story, defaults in rows:
         click.echo(f"{name}\n  {story}")
-        click.echo("  " + "  ".join(f"{key}={_text(value)}" for key, value in defaults.items()) + "\n")
+        click.echo("  " + "  ".join(f"{key}={default_text(value)}" for key, value in defaults.items()) + "\n")
     click.echo("solve one:   fairmdp solve garnet -p n_states=50 -p seed=3")
-    click.echo("edit one:    fairmdp new three-state -o mine.toml")
+    click.echo("edit one:    fairmdp new jobs --capacity 3 -o mine.toml   (its options: --help)")
 
 
-def _text(value: object) -> str:
+def default_text(value: object) -> str:
+    """The default of a parameter, as it may be typed."""
     if value is None:
         return "none"
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

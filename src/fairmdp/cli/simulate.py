@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fairmdp.problem import Problem
     from fairmdp.solution import Solution
     from fairmdp.validation import Floats
+    from fairmdp.weights import Units
 
 _SURPRISING = 5.0  # standard errors from the exact value that call for a note
 _MAX_ROWS = 20
@@ -68,14 +69,14 @@ def simulate(
         problem.mdp, solution.policy, steps=steps, runs=runs, seed=seed, starts=start, quotas=problem.quotas
     )
     notes = (*seen.notes, *_notes(problem, solution, seen))
-    record = json.dumps(_as_dict(solution, seen, notes), allow_nan=False) if as_json else ""
-    click.echo(record or _text(source, solution, seen, notes))
+    record = json.dumps(_as_dict(problem.units, solution, seen, notes), allow_nan=False) if as_json else ""
+    click.echo(record or _text(source, problem.units, solution, seen, notes))
     if not seen.finished:
         sys.exit(_STOPPED)
 
 
 def _exact_shares(solution: Solution) -> dict[str, float]:
-    return dict(zip(solution.quota_names, solution.shares.tolist(), strict=True))
+    return {row.name: row.share for row in solution.quotas}
 
 
 def _notes(problem: Problem, solution: Solution, seen: Simulation) -> list[str]:
@@ -87,14 +88,15 @@ def _notes(problem: Problem, solution: Solution, seen: Simulation) -> list[str]:
         notes.append(f"stopped after {seen.steps:,} steps")
     mdp, policy = problem.mdp, solution.policy
     exact = _exact_shares(solution)
+    shares, errors = problem.units.values(seen.shares), problem.units.spans(seen.share_se)
     watched = [("gain", solution.gain, seen.gain, seen.gain_se, mdp.r)]
     watched += [
         (
             f"share of {name}",
             exact[name],
-            float(seen.shares[k]),
-            float(seen.share_se[k]),
-            problem.members[[k]],
+            float(shares[k]),
+            float(errors[k]),
+            problem.weights[[k]],
         )
         for k, name in enumerate(seen.quota_names)
         if name in exact
@@ -123,21 +125,22 @@ def _end_effect(mdp: MDP, policy: Floats, collected: Any) -> float:
     return float(np.ptp(chain.bias(np.add.reduceat(policy * f, mdp.pair_ptr[:-1]))))
 
 
-def _text(source: str, solution: Solution, seen: Simulation, notes: tuple[str, ...]) -> str:
+def _text(source: str, units: Units, solution: Solution, seen: Simulation, notes: tuple[str, ...]) -> str:
     from fairmdp.report import asked_text, columns
 
     exact = _exact_shares(solution)
     late = f"after {seen.steps:,} steps"
     rows = [["quota", "share", "exact", "asked", f"{late}, 5% to 95% of runs", "met in"]]
-    low, high = seen.quantiles((0.05, 0.95))
+    low, high = units.values(seen.quantiles((0.05, 0.95)))
+    shares, errors = units.values(seen.shares), units.spans(seen.share_se)
     met = seen.met
     for k, name in enumerate(seen.quota_names[:_MAX_ROWS]):
         rows.append(
             [
                 name,
-                f"{seen.shares[k]:.4f} +- {seen.share_se[k]:.4f}",
+                f"{shares[k]:.4f} +- {errors[k]:.4f}",
                 f"{exact[name]:.4f}" if name in exact else "-",
-                asked_text(seen.at_least[k], seen.at_most[k]),
+                asked_text(seen.at_least[k], seen.at_most[k], units.of(k)),
                 f"{low[k]:.4f} to {high[k]:.4f}",
                 f"{met[k]:.0%} of runs",
             ]
@@ -157,9 +160,11 @@ def _text(source: str, solution: Solution, seen: Simulation, notes: tuple[str, .
     return "\n".join(lines + [f"  note    {note}" for note in notes])
 
 
-def _as_dict(solution: Solution, seen: Simulation, notes: tuple[str, ...]) -> dict[str, Any]:
+def _as_dict(units: Units, solution: Solution, seen: Simulation, notes: tuple[str, ...]) -> dict[str, Any]:
     exact = _exact_shares(solution)
-    quantiles, met = seen.quantiles((0.05, 0.5, 0.95)), seen.met
+    quantiles, met = units.values(seen.quantiles((0.05, 0.5, 0.95))), seen.met
+    shares, errors = units.values(seen.shares), units.spans(seen.share_se)
+    lower, upper = units.values(seen.at_least), units.values(seen.at_most)
     return {
         "fairmdp_simulation": 1,
         "runs": seen.runs,
@@ -171,11 +176,11 @@ def _as_dict(solution: Solution, seen: Simulation, notes: tuple[str, ...]) -> di
         "quotas": [
             {
                 "name": name,
-                "share": float(seen.shares[k]),
-                "share_se": float(seen.share_se[k]),
+                "share": float(shares[k]),
+                "share_se": float(errors[k]),
                 "exact_share": exact.get(name),
-                "at_least": float(seen.at_least[k]),
-                "at_most": float(seen.at_most[k]),
+                "at_least": float(lower[k]),
+                "at_most": float(upper[k]),
                 "after_steps": dict(zip(("5%", "50%", "95%"), quantiles[:, k].tolist(), strict=True)),
                 "met": float(met[k]),
             }

@@ -6,10 +6,18 @@ import json
 import shlex
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from fairmdp.cli.figures import figure_option, save_figure
 from fairmdp.cli.source import problem_options, read_problem
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from fairmdp.problem import Problem
+    from fairmdp.solution import Solution
 
 
 @click.command()
@@ -24,6 +32,18 @@ from fairmdp.cli.source import problem_options, read_problem
 @click.option("--checkpoint", type=click.Path(dir_okay=False), help="mirror: file to stop at and go on from.")
 @click.option("--json", "as_json", is_flag=True, help="Print the solution as JSON.")
 @click.option("--out", "-o", type=click.Path(dir_okay=False), help="Keep the solution in this file (JSON).")
+@figure_option
+@click.option(
+    "--plot",
+    type=click.Choice(["shares", "policy", "graph"]),
+    default="shares",
+    show_default=True,
+    help="What --figure draws.",
+)
+@click.option(
+    "--strategy", "--exportstrat", type=click.Path(dir_okay=False),
+    help="Write the policy as PRISM's strategy file, or as Storm's scheduler if the name ends in .json.",
+)  # fmt: skip
 def solve(
     source: str,
     params: tuple[str, ...],
@@ -37,10 +57,14 @@ def solve(
     checkpoint: str | None,
     as_json: bool,
     out: str | None,
+    figure: str | None,
+    plot: str,
+    strategy: str | None,
 ) -> None:
     """Find the policy of largest gain that meets every quota of SOURCE.
 
-    SOURCE is a .toml or .npz file, or the name of a ready-made problem (see `fairmdp scenarios`).
+    SOURCE is a .toml, .npz, .tra (PRISM) or .drn (Storm) file, or the name of a ready-made problem (see
+    `fairmdp scenarios`).
 
     \b
     fairmdp solve three-state --rho 0.1,0.1,0.25
@@ -50,11 +74,13 @@ def solve(
     from fairmdp import report
     from fairmdp.cli.mirror import run_mirror
     from fairmdp.io.json_solution import solution_to_dict
+    from fairmdp.io.strategy import save_strategy
     from fairmdp.solution import Status
     from fairmdp.solvers.auto import solve as solve_problem
 
-    if out is not None and not Path(out).absolute().parent.is_dir():
-        raise click.UsageError(f"--out {out}: there is no such folder")
+    for option, file in (("--out", out), ("--strategy", strategy)):
+        if file is not None and not Path(file).absolute().parent.is_dir():
+            raise click.UsageError(f"{option} {file}: there is no such folder")
     problem = read_problem(source, params, rho, quotas)
     if method == "mirror":
         solution = run_mirror(
@@ -77,6 +103,10 @@ def solve(
         if not as_json:
             again = _repeat(source, params, rho, quotas)
             click.echo(f"  saved   {out}   (recheck: fairmdp verify {again} {shlex.quote(out)})")
+    if solution.has_policy:
+        save_figure(figure, lambda: _draw(plot, problem, solution))
+    if strategy is not None and solution.has_policy:
+        save_strategy(problem, solution, strategy)
     codes = {Status.OPTIMAL: 0, Status.INFEASIBLE: 3, Status.FEASIBLE: 4, Status.UNDECIDED: 4}
     sys.exit(codes[solution.status])
 
@@ -86,6 +116,16 @@ def show_progress(row: dict[str, float]) -> None:
     lower = f"{row['lower']:.6f}" if row["lower"] > float("-inf") else "-"
     bounds = f"gain between {lower} and {row['upper']:.6f}, worst slack {row['worst_slack']:+.1e}"
     click.echo(f"  {row['seconds']:7.1f} s  {bounds}", err=True)
+
+
+def _draw(plot: str, problem: Problem, solution: Solution) -> Axes:
+    from fairmdp import plots
+
+    if plot == "policy":
+        return plots.plot_policy(problem.mdp, solution.policy)
+    if plot == "graph":
+        return plots.plot_graph(problem.mdp, solution.occupancy)
+    return plots.plot_shares(problem, {"fair": solution.shares})
 
 
 def _repeat(source: str, params: tuple[str, ...], rho: str | None, quotas: tuple[str, ...]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,11 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from fairmdp.problem import Problem, Quota
+    from fairmdp.problem import Problem
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-_QUOTA = re.compile(r"(?P<name>.+?)\s*(?P<side>>=|<=)\s*(?P<share>[^<>=\s]+)")
 
 
 def problem_options(command: F) -> F:
@@ -23,12 +20,14 @@ def problem_options(command: F) -> F:
     for option in (
         click.option(
             "--quota", "quotas", multiple=True, metavar="NAME>=SHARE",
-            help="Bound a quota, a state or a state/action, e.g. 'ward_b>=0.25' or 'idle<=10%'. Repeatable.",
+            help="Bound a quota, a label, a state or a state/action, e.g. 'ward_b>=0.25' or 'idle<=10%'; "
+            "also as 'LRA>=0.25 [\"ward_b\"]'. Repeatable.",
         ),
         click.option("--rho", metavar="SHARES", help="One least share per state, e.g. 0.1,0.1,0.25."),
         click.option(
             "--param", "-p", "params", multiple=True, metavar="KEY=VALUE",
-            help="Parameter of a ready-made problem, e.g. n_states=50. Repeatable.",
+            help="Parameter of a ready-made problem, e.g. n_states=50, or reward=NAME to choose among the "
+            "reward structures of a .tra or .drn file. Repeatable.",
         ),
         click.argument("source"),
     ):  # fmt: skip
@@ -43,10 +42,10 @@ def read_problem(source: str, params: tuple[str, ...], rho: str | None, quotas: 
 
     if source in SCENARIOS:
         problem = build(source, params)
+    elif Path(source).suffix or Path(source).exists():
+        problem = io.load(source, reward=_chosen_reward(source, params))
     elif params:
         raise click.UsageError(f"--param is for ready-made problems, and {source!r} is none of them")
-    elif Path(source).suffix or Path(source).exists():
-        problem = io.load(source)
     else:
         raise click.UsageError(
             f"there is no file and no ready-made problem called {source!r}; "
@@ -55,9 +54,21 @@ def read_problem(source: str, params: tuple[str, ...], rho: str | None, quotas: 
     return apply_quotas(problem, rho, quotas)
 
 
+def _chosen_reward(source: str, params: tuple[str, ...]) -> str | None:
+    """The only parameter that a file may take."""
+    for text in params:
+        if len(params) > 1 or not text.startswith("reward="):
+            raise click.UsageError(
+                f"--param is for ready-made problems, the file {source} takes reward=NAME only"
+            )
+    return params[0].removeprefix("reward=") if params else None
+
+
 def apply_quotas(problem: Problem, rho: str | None, quotas: tuple[str, ...]) -> Problem:
     """Return a problem with the quotas of a command line added or changed."""
+    from fairmdp.errors import ProblemError
     from fairmdp.problem import Quota
+    from fairmdp.quota_text import parse_quota, split_quota
 
     if rho is not None:
         shares = [number(text, "--rho") for text in rho.split(",")]
@@ -71,6 +82,10 @@ def apply_quotas(problem: Problem, rho: str | None, quotas: tuple[str, ...]) -> 
             Quota(name, states=[s], at_least=share) for s, (name, share) in enumerate(owed)
         )
     for text in quotas:
+        try:
+            split_quota(text)
+        except ProblemError as error:
+            raise click.UsageError(f"--quota {error}") from None
         problem = problem.with_quotas([parse_quota(problem, text)])
     return problem
 
@@ -86,31 +101,8 @@ def build(name: str, params: tuple[str, ...]) -> Problem:
         key, equals, value = text.partition("=")
         if not equals or key not in known:
             raise click.UsageError(f"--param {text!r}: {name} takes {', '.join(known)}, as key=value")
-        values[key] = _parse_like(known[key].default, value, f"--param {key}")
+        values[key] = parse_like(known[key].default, value, f"--param {key}")
     return function(**values)
-
-
-def parse_quota(problem: Problem, text: str) -> Quota:
-    """``name>=0.25`` as a quota: on a quota of that name, else on a state, else on a state/action."""
-    from fairmdp.problem import Quota
-
-    match = _QUOTA.fullmatch(text.strip())
-    if match is None:
-        raise click.UsageError(
-            f"--quota {text!r}: expected NAME>=SHARE or NAME<=SHARE, such as 'ward_b>=0.25'"
-        )
-    name, share = match["name"], number(match["share"], f"--quota {text!r}")
-    side = "at_least" if match["side"] == ">=" else "at_most"
-    bounds: dict[str, Any] = {side: share}
-    if name in problem.names:
-        old = problem.quotas[problem.quota_index(name)]
-        bounds = {"at_least": old.at_least, "at_most": old.at_most, **bounds}
-        return Quota(name, old.states, old.pairs, **bounds)
-    mdp = problem.mdp
-    state, slash, action = name.rpartition("/")
-    if slash and not (mdp.states and name in mdp.states):
-        return Quota(name, pairs=[mdp.pair_index(state, action)], **bounds)
-    return Quota(name, states=[name], **bounds)
 
 
 def number(text: str, where: str) -> float:
@@ -122,7 +114,7 @@ def number(text: str, where: str) -> float:
         raise click.UsageError(f"{where}: {text!r} is not a number") from None
 
 
-def _parse_like(default: Any, text: str, where: str) -> Any:
+def parse_like(default: Any, text: str, where: str) -> Any:
     """Text as a value of the kind that a parameter's default has."""
     if isinstance(default, tuple):
         return [number(part, where) for part in text.split(",")]

@@ -43,7 +43,9 @@ def verify(
                     "status": verdict.status.value,
                     "gain": list(verdict.gain) if finite else None,
                     "upper": verdict.upper if verdict.upper < float("inf") else None,
-                    "shares": dict(zip(problem.names, verdict.shares.tolist(), strict=True)),
+                    "shares": dict(
+                        zip(problem.names, problem.units.values(verdict.shares.T).T.tolist(), strict=True)
+                    ),
                     "messages": list(verdict.messages),
                     "exact": verdict.exact,
                 }

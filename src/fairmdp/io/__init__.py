@@ -1,4 +1,4 @@
-"""Problems as files: TOML, written by people, and npz, for large models.
+"""Problems as files: TOML, written by people, npz, for large models, and those of PRISM and Storm.
 
 The ending of the file's name picks the format. What is wrong with the form of a file is a `FormatError`,
 what is wrong with the model in it a `ProblemError`; both begin with the path.
@@ -11,16 +11,29 @@ from os import PathLike
 from types import ModuleType
 
 from fairmdp.errors import FormatError, ProblemError
-from fairmdp.io import npz_problem, toml_problem
+from fairmdp.io import drn, npz_problem, prism_explicit, toml_problem
 from fairmdp.problem import Problem
 
-_FORMATS: dict[str, ModuleType] = {".toml": toml_problem, ".npz": npz_problem}
+_FORMATS: dict[str, ModuleType] = {
+    ".toml": toml_problem, ".npz": npz_problem, ".tra": prism_explicit, ".drn": drn,
+}  # fmt: skip
+_SEVERAL_REWARDS = (prism_explicit, drn)
 
 __all__ = ["load", "save"]
 
 
-def load(path: str | PathLike[str]) -> Problem:
-    """Read a problem from a ``.toml`` or ``.npz`` file.
+def load(path: str | PathLike[str], *, reward: str | None = None) -> Problem:
+    """Read a problem from a ``.toml``, ``.npz``, ``.tra`` (PRISM) or ``.drn`` (Storm) file.
+
+    With ``model.tra`` come ``model.lab``, ``.srew``, ``.trew`` and ``.sta``, where they lie beside it. Labels
+    become quotas that ask for nothing yet; put a bound on one with `parse_quota` or `Problem.with_bounds`.
+
+    Parameters
+    ----------
+    path
+        The file.
+    reward
+        Name of the reward structure, for ``.tra`` and ``.drn`` models that have several.
 
     Raises
     ------
@@ -31,24 +44,34 @@ def load(path: str | PathLike[str]) -> Problem:
     """
     path = os.fsdecode(path)
     try:
-        problem: Problem = _format_of(path).read(path)
+        form = _format_of(path)
+        if form in _SEVERAL_REWARDS:
+            problem: Problem = form.read(path, reward)
+        elif reward is not None:
+            raise FormatError(f"{path}: this kind of file holds one reward, there is nothing to choose")
+        else:
+            problem = form.read(path)
     except ProblemError as error:
         raise ProblemError(f"{path}: {error}") from None
     return problem
 
 
 def save(problem: Problem, path: str | PathLike[str]) -> None:
-    """Write a problem as a ``.toml`` or ``.npz`` file, atomically.
+    """Write a problem as a ``.toml``, ``.npz``, ``.tra`` or ``.drn`` file, atomically.
 
     npz keeps everything, so that `load` gives a problem with the same digest. TOML keeps every number
     exactly, but calls everything by name: a model without names comes back with the names that messages
     give it, ``0``, ``1``, ... for states and ``a0``, ``a1``, ... for the actions of each.
 
+    ``.tra`` and ``.drn`` are for PRISM and Storm: quotas over states become labels, their bounds are kept
+    beside the model in a ``.quotas`` file, which `load` reads too. ``.tra`` comes with ``.lab``, ``.trew``
+    and ``.sta``; older files of the same model that would be read along with it are removed.
+
     Raises
     ------
     FormatError
-        The ending is unknown, the problem is too large for TOML, or the file cannot be written. A file
-        that was there before is then untouched.
+        The ending is unknown, the format cannot say what the problem says, or the file cannot be written.
+        A file that was there before is then untouched.
     """
     if not isinstance(problem, Problem):
         raise ProblemError(f"problem is a {type(problem).__name__}, expected a fairmdp.Problem")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from os import PathLike
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from fairmdp.errors import FormatError
 
@@ -45,6 +45,60 @@ def replacing(path: str | PathLike[str]) -> Iterator[BinaryIO]:
     Until then `path` is untouched; after an error nothing is left behind. A link is followed. A file that
     is replaced keeps its permissions, a new one gets those that the umask allows.
     """
+    with _staging(path) as staged:
+        yield staged.file
+        staged.settle()
+        staged.publish()
+
+
+def write_bytes(path: str | PathLike[str], data: bytes) -> None:
+    """Write a file at once, atomically."""
+    with replacing(path) as file:
+        file.write(data)
+
+
+def write_together(files: Mapping[str, Iterable[str]], obsolete: Iterable[str] = ()) -> None:
+    """Write the lines of files that belong together, and remove what would be taken for one of them.
+
+    All are complete on disk before the first takes its name, so an error in writing changes nothing.
+    """
+    with ExitStack() as stack:
+        staged = []
+        for path, lines in files.items():
+            staged.append(stack.enter_context(_staging(path)))
+            staged[-1].file.writelines(f"{line}\n".encode() for line in lines)
+            staged[-1].settle()
+        for file in staged:
+            file.publish()
+    for path in obsolete:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+class _Staged(NamedTuple):
+    """A file that is written under another name until it is complete."""
+
+    file: BinaryIO
+    temporary: str
+    target: str
+    mode: int | None
+
+    def settle(self) -> None:
+        """Bring the content to disk."""
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        self.file.close()
+        if self.mode is not None:
+            os.chmod(self.temporary, self.mode)
+
+    def publish(self) -> None:
+        """Give the file its name."""
+        os.replace(self.temporary, self.target)
+
+
+@contextmanager
+def _staging(path: str | PathLike[str]) -> Iterator[_Staged]:
+    """Open a file beside `path`; unless it is published, nothing is left of it."""
     given = os.fsdecode(path)
     try:
         target = os.path.realpath(given)
@@ -57,12 +111,7 @@ def replacing(path: str | PathLike[str]) -> Iterator[BinaryIO]:
         raise _failure(given, "written", error) from None
     try:
         with file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        if mode is not None:
-            os.chmod(temporary, mode)
-        os.replace(temporary, target)
+            yield _Staged(file, temporary, target, mode)
     except BaseException as error:
         with suppress(OSError):
             os.unlink(temporary)
@@ -70,12 +119,6 @@ def replacing(path: str | PathLike[str]) -> Iterator[BinaryIO]:
             raise _failure(given, "written", error) from None
         raise
     _sync_folder(folder)
-
-
-def write_bytes(path: str | PathLike[str], data: bytes) -> None:
-    """Write a file at once, atomically."""
-    with replacing(path) as file:
-        file.write(data)
 
 
 def _mode_of(given: str, target: str) -> int | None:

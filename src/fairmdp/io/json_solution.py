@@ -19,6 +19,7 @@ from fairmdp.errors import FormatError
 from fairmdp.io.atomic import read_bytes, write_bytes
 from fairmdp.solution import Infeasibility, Solution, Status
 from fairmdp.validation import Floats, frozen
+from fairmdp.weights import Units
 
 VERSION = 1
 
@@ -35,6 +36,7 @@ _FIELDS = (
     _VERSION_FIELD, "status", *_NUMBERS, "method", "counters", "provenance", "notes", "infeasibility",
     "quota_names", *_PAIR_ARRAYS, *_STATE_ARRAYS, *_QUOTA_ARRAYS,
 )  # fmt: skip
+_UNITS_FIELDS = ("offset", "scale")  # in a file where some quota has weights
 _WHY_FIELDS = (
     "conflict", "reach", "reach_bias", "common_factor", "factor_bias", "factor_prices",
     "nearest_at_least", "nearest_at_most",
@@ -83,6 +85,8 @@ def solution_to_dict(solution: Solution) -> dict[str, Any]:
         "infeasibility": None if why is None else {name: getattr(why, name) for name in _WHY_FIELDS},
         "quota_names": solution.quota_names,
     }
+    if not solution.units.are_shares:
+        fields["units"] = {name: getattr(solution.units, name) for name in _UNITS_FIELDS}
     for name in (*_QUOTA_ARRAYS, *_STATE_ARRAYS, *_PAIR_ARRAYS):
         fields[name] = getattr(solution, name)
     return {name: _plain(value) for name, value in fields.items()}
@@ -134,7 +138,7 @@ def _solution(raw: Any) -> Solution:
     version = raw[_VERSION_FIELD]
     if type(version) is not int or version != VERSION:
         raise FormatError(f"{_VERSION_FIELD}: this is format {_shown(version)}, expected {VERSION}")
-    _check_fields(raw, _FIELDS, _DERIVED)
+    _check_fields(raw, _FIELDS, (*_DERIVED, "units"))
     names = _each(raw, "quota_names", _text)
     K = len(names)
     policy, visitation = _vector(raw, "policy"), _vector(raw, "visitation")
@@ -162,7 +166,20 @@ def _solution(raw: Any) -> Solution:
         provenance=_printable("provenance", _object(raw, "provenance")),
         notes=_each(raw, "notes", _text),
         infeasibility=None if why is None else _infeasibility(_object(raw, "infeasibility"), S, K),
+        units=_units(_object(raw, "units"), K) if "units" in raw else Units(),
     )
+
+
+def _units(raw: dict[str, Any], K: int) -> Units:
+    _check_fields(raw, _UNITS_FIELDS, (), "units.")
+    offset, scale = (_vector(raw, name, K, "units.") for name in _UNITS_FIELDS)
+    bad = ~(np.isfinite(offset) & (scale > 0))
+    if bad.any():
+        k = int(np.argmax(bad))
+        raise FormatError(
+            f"units: expected numbers and scales above 0, got {offset[k]} and {scale[k]} at {k}"
+        )
+    return Units(offset, scale)
 
 
 def _infeasibility(raw: dict[str, Any], S: int, K: int) -> Infeasibility:

@@ -9,7 +9,8 @@ r, s_of                       float, int  SA              reward and state of ea
 initial                       float       S               optional
 state_names, action_names     uint8       any             optional; UTF-8, one name per line
 quota_indptr, quota_indices   int         K + 1, m        pairs of each quota, CSR
-at_least, at_most             float       K               bounds
+quota_weights                 float       m               optional: what each of these pairs counts; else 1
+at_least, at_most             float       K               bounds, in the units of the weights
 over_states                   bool        K               whether the quota is over states
 quota_names                   uint8       any             UTF-8, one name per line
 ============================  ==========  ==============  ====================================================
@@ -65,6 +66,7 @@ _MEMBERS = {
     "action_names": _Member(_TEXT, "action text", optional=True),
     "quota_indptr": _Member(_INT, "K", 1),
     "quota_indices": _Member(_INT, "members"),
+    "quota_weights": _Member(_FLOAT, "members", optional=True),
     "at_least": _Member(_FLOAT, "K"),
     "at_most": _Member(_FLOAT, "K"),
     "over_states": _Member(_BOOL, "K"),
@@ -107,13 +109,15 @@ def write(problem: Problem, path: str) -> None:
         "P_data": mdp.P.data,
         "r": mdp.r,
         "s_of": mdp.s_of,
-        "quota_indptr": problem.members.indptr,
-        "quota_indices": problem.members.indices,
-        "at_least": problem.at_least,
-        "at_most": problem.at_most,
+        "quota_indptr": problem.weights.indptr,
+        "quota_indices": problem.weights.indices,
+        "at_least": problem.lower,
+        "at_most": problem.upper,
         "over_states": problem.over_states,
         "quota_names": _text(problem.names),
     }
+    if problem.weighted.any():
+        arrays["quota_weights"] = problem.weights.data
     if mdp.initial is not None:
         arrays["initial"] = mdp.initial
     if mdp.states is not None:
@@ -267,9 +271,10 @@ def _with_quotas(mdp: MDP, arrays: Arrays) -> Problem:
     names = _names("quota_names", arrays) or []
     if len(names) != indptr.size - 1:
         raise FormatError(f"quota_names has {len(names)} names, expected {indptr.size - 1}")
-    members = csr_array((np.ones(indices.size), indices, indptr), shape=(len(names), mdp.n_pairs))
+    data = arrays.get("quota_weights", np.ones(indices.size))
+    weights = csr_array((data, indices, indptr), shape=(len(names), mdp.n_pairs))
     return Problem.from_members(
-        mdp, names, members, arrays["at_least"], arrays["at_most"], arrays["over_states"]
+        mdp, names, weights, arrays["at_least"], arrays["at_most"], arrays["over_states"]
     )
 
 

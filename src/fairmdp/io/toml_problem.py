@@ -17,6 +17,11 @@
     name = "rest"
     states = ["s1"]                      # or pairs = [["s1", "stay"]]
     at_least = 0.25                      # and/or at_most
+
+    [[quotas]]
+    name = "no more stays than goes"
+    weights = { s0 = 1.0, s1 = { stay = -1.0 } }    # instead of a set; what is not named counts 0
+    at_least = 0.0
 """
 
 from __future__ import annotations
@@ -132,6 +137,7 @@ def _schema() -> type[BaseModel]:
         pairs: list[Annotated[list[str], Field(min_length=2, max_length=2)]] | None = None
         at_least: float | None = None
         at_most: float | None = None
+        weights: dict[str, Any] | None = None
 
     class File(Strict):
         fairmdp: int
@@ -211,16 +217,46 @@ def _initial(weights: Mapping[str, float] | None, numbers: Mapping[str, int]) ->
     return initial
 
 
-def _quota(k: int, table: Any, numbers: Mapping[str, int], model: Mapping[str, Mapping[str, Any]]) -> Quota:
+_Model = Mapping[str, Mapping[str, Any]]
+
+
+def _quota(k: int, table: Any, numbers: Mapping[str, int], model: _Model) -> Quota:
     for j, name in enumerate(table.states or ()):
         _number_of(name, numbers, ("quotas", k, "states", j))
     for j, (state, action) in enumerate(table.pairs or ()):
-        place = ("quotas", k, "pairs", j)
-        _number_of(state, numbers, place)
-        if action not in model[state]:
-            known = there_are(list(model[state]))
-            raise _MisfitError(place, f"state {_shown(state)} has no action called {_shown(action)}{known}")
-    return Quota(table.name, table.states, table.pairs, table.at_least, table.at_most)
+        _check_pair(state, action, numbers, model, ("quotas", k, "pairs", j))
+    weights = None if table.weights is None else dict(_weights(k, table.weights, numbers, model))
+    return Quota(table.name, table.states, table.pairs, table.at_least, table.at_most, weights)
+
+
+def _weights(
+    k: int, table: Mapping[str, Any], numbers: Mapping[str, int], model: _Model
+) -> Iterator[tuple[str | tuple[str, str], float]]:
+    """States and pairs with their weights: a number is for a state, a table for its actions."""
+    for state, weight in table.items():
+        place = ("quotas", k, "weights", state)
+        if isinstance(weight, dict):
+            for action, number in weight.items():
+                _check_pair(state, action, numbers, model, (*place, action))
+                yield (state, action), _weight(number, (*place, action))
+        else:
+            _number_of(state, numbers, place)
+            yield state, _weight(weight, place)
+
+
+def _weight(value: Any, place: Sequence[str | int]) -> float:
+    if type(value) not in (int, float):
+        raise _MisfitError(place, f"expected a number, got {_shown(value)}")
+    return float(value)
+
+
+def _check_pair(
+    state: str, action: str, numbers: Mapping[str, int], model: _Model, place: Sequence[str | int]
+) -> None:
+    _number_of(state, numbers, place)
+    if action not in model[state]:
+        known = there_are(list(model[state]))
+        raise _MisfitError(place, f"state {_shown(state)} has no action called {_shown(action)}{known}")
 
 
 def _number_of(name: str, numbers: Mapping[str, int], place: Sequence[str | int]) -> int:
@@ -242,16 +278,34 @@ def _pieces(problem: Problem) -> Iterator[str]:
         to = {states[s]: p for s, p in zip(mdp.P.indices[row], mdp.P.data[row].tolist(), strict=True)}
         yield f"\n[model.{_key(states[mdp.s_of[i]])}.{_key(mdp.action_name(i))}]\n"
         yield f"reward = {_inline(float(mdp.r[i]))}\nto = {_inline(to)}\n"
-    for quota in problem.quotas:
+    for k, quota in enumerate(problem.quotas):
         yield f"\n[[quotas]]\nname = {_inline(quota.name)}\n"
         if quota.states is not None:
             yield f"states = {_inline([states[int(s)] for s in quota.states])}\n"
         if quota.pairs is not None:
             pairs = [[states[mdp.s_of[i]], mdp.action_name(i)] for i in np.asarray(quota.pairs).tolist()]
             yield f"pairs = {_inline(pairs)}\n"
+        if quota.weights is not None:
+            yield f"weights = {_inline(_weight_table(problem, k))}\n"
         for side in ("at_least", "at_most"):
             if getattr(quota, side) is not None:
                 yield f"{side} = {_inline(getattr(quota, side))}\n"
+
+
+def _weight_table(problem: Problem, k: int) -> dict[str, Any]:
+    """What counts for a weighted quota, by state or by state and action."""
+    mdp = problem.mdp
+    row = slice(problem.weights.indptr[k], problem.weights.indptr[k + 1])
+    table: dict[str, Any] = {}
+    for i, weight in zip(
+        problem.weights.indices[row].tolist(), problem.weights.data[row].tolist(), strict=True
+    ):
+        state = mdp.state_name(mdp.s_of[i])
+        if problem.over_states[k]:
+            table[state] = weight
+        else:
+            table.setdefault(state, {})[mdp.action_name(i)] = weight
+    return table
 
 
 def _inline(value: Any) -> str:

@@ -4,7 +4,8 @@
 
 A model is plain arrays. The pairs of state ``s`` are ``ptr[s] .. ptr[s+1]-1``; pair ``i`` moves to
 ``col[e]`` with probability ``val[e]`` for ``e`` in ``row[i] .. row[i+1]-1``, and counts for the quotas
-``gcol[j]``, ``j`` in ``gptr[i] .. gptr[i+1]-1``. A chain is CSR arrays of the same kind over states.
+``gcol[j]`` with weight ``gval[j]``, ``j`` in ``gptr[i] .. gptr[i+1]-1``. A chain is CSR arrays of the same
+kind over states.
 
 Sweeps are damped, ``P <- (1 - damping) P + damping I``, so that periodic chains come to rest too.
 """
@@ -30,7 +31,19 @@ DENSE = 300  # states up to which chains are factored as dense matrices
 
 @njit(cache=True, nogil=True)
 def soft_backup(
-    ptr: I8, row: I4, col: I4, val: F8, gptr: I4, gcol: I4, r: F8, mu: F8, h: F8, tau: float, pi: F8, e: F8
+    ptr: I8,
+    row: I4,
+    col: I4,
+    val: F8,
+    gptr: I4,
+    gcol: I4,
+    gval: F8,
+    r: F8,
+    mu: F8,
+    h: F8,
+    tau: float,
+    pi: F8,
+    e: F8,
 ) -> tuple[float, float, float]:
     """Pi = softmax(q / tau), q = r + G.T mu + P h; e = soft maximum of q - h; min e, max e, max q - h."""
     low, high, top = np.inf, -np.inf, -np.inf
@@ -39,7 +52,7 @@ def soft_backup(
         for i in range(ptr[s], ptr[s + 1]):
             q = r[i]
             for j in range(gptr[i], gptr[i + 1]):
-                q += mu[gcol[j]]
+                q += gval[j] * mu[gcol[j]]
             for k in range(row[i], row[i + 1]):
                 q += val[k] * h[col[k]]
             pi[i] = q
@@ -68,6 +81,7 @@ def greedy_backup(
     val: F8,
     gptr: I4,
     gcol: I4,
+    gval: F8,
     r: F8,
     mu: F8,
     h: F8,
@@ -82,7 +96,7 @@ def greedy_backup(
         for i in range(ptr[s], ptr[s + 1]):
             q = r[i]
             for j in range(gptr[i], gptr[i + 1]):
-                q += mu[gcol[j]]
+                q += gval[j] * mu[gcol[j]]
             for k in range(row[i], row[i + 1]):
                 q += val[k] * h[col[k]]
             if q > best:
@@ -231,19 +245,21 @@ def block_sweeps(
 
 
 @njit(cache=True, nogil=True)
-def quota_block(ptr: I8, gptr: I4, gcol: I4, pi: F8, shares: F8, F: F4) -> None:
-    """F[s, k] = sum_a pi(a|s) 1{(s, a) in G_k} - shares[k]."""
+def quota_block(ptr: I8, gptr: I4, gcol: I4, gval: F8, pi: F8, shares: F8, F: F4) -> None:
+    """F[s, k] = sum_a pi(a|s) G_k(s, a) - shares[k]."""
     for s in range(F.shape[0]):
         for k in range(F.shape[1]):
             F[s, k] = -shares[k]
         for i in range(ptr[s], ptr[s + 1]):
             if pi[i] > 0:
                 for j in range(gptr[i], gptr[i + 1]):
-                    F[s, gcol[j]] += pi[i]
+                    F[s, gcol[j]] += pi[i] * gval[j]
 
 
 @njit(cache=True, nogil=True)
-def totals(ptr: I8, gptr: I4, gcol: I4, r: F8, pi: F8, nu: F8, e: F8, shares: F8) -> tuple[float, float]:
+def totals(
+    ptr: I8, gptr: I4, gcol: I4, gval: F8, r: F8, pi: F8, nu: F8, e: F8, shares: F8
+) -> tuple[float, float]:
     """Shares = G x with x = pi nu; r @ x and nu @ e."""
     shares[:] = 0.0
     gain, mean = 0.0, 0.0
@@ -254,13 +270,15 @@ def totals(ptr: I8, gptr: I4, gcol: I4, r: F8, pi: F8, nu: F8, e: F8, shares: F8
                 x = pi[i] * nu[s]
                 gain += r[i] * x
                 for j in range(gptr[i], gptr[i + 1]):
-                    shares[gcol[j]] += x
+                    shares[gcol[j]] += gval[j] * x
     return gain, mean
 
 
 @njit(cache=True, nogil=True)
-def curvature(ptr: I8, row: I4, col: I4, val: F8, gptr: I4, gcol: I4, pi: F8, nu: F8, H: F4, C: F8) -> None:
-    """C[k, l] = sum_s nu_s Cov_{a ~ pi(s)}(q_k, q_l) with q_k(s, a) = 1{(s, a) in G_k} + P_sa H_k."""
+def curvature(
+    ptr: I8, row: I4, col: I4, val: F8, gptr: I4, gcol: I4, gval: F8, pi: F8, nu: F8, H: F4, C: F8
+) -> None:
+    """C[k, l] = sum_s nu_s Cov_{a ~ pi(s)}(q_k, q_l) with q_k(s, a) = G_k(s, a) + P_sa H_k."""
     K = H.shape[1]
     q, base, mean = np.empty(K), np.empty(K), np.empty(K)
     square = np.empty((K, K))
@@ -279,7 +297,7 @@ def curvature(ptr: I8, row: I4, col: I4, val: F8, gptr: I4, gcol: I4, pi: F8, nu
             if pi[i] > 0:
                 q[:] = 0.0
                 for j in range(gptr[i], gptr[i + 1]):
-                    q[gcol[j]] += 1.0
+                    q[gcol[j]] += gval[j]
                 for k in range(row[i], row[i + 1]):
                     for m in range(K):
                         q[m] += val[k] * H[col[k], m]
@@ -420,7 +438,7 @@ class Sweeps:
         self.sweeps = 0  # so far, counted over vectors
         self._ptr = mdp.pair_ptr
         self._P = P.indptr, P.indices, P.data
-        self._G = sets.indptr, sets.indices
+        self._G = sets.indptr, sets.indices, sets.data
         self._r = r
         self._work = np.empty(self.n_states)
 

@@ -198,10 +198,7 @@ def _upper(
     ``r + P h`` from above, most of them where the maximum is near: those ``drawn`` for the policy, and more.
     """
     mdp = training.model(owed.mdp)
-    problem = Problem.from_members(
-        mdp, owed.names, owed.members, owed.at_least, owed.at_most, owed.over_states
-    )
-    answer = FlowLP(problem, mdp.r).run()
+    answer = FlowLP(owed.with_mdp(mdp), mdp.r).run()
     if answer is None:
         return math.inf, ("the quotas cannot be met on the model of the training: no bound on the best gain",)
     h, mu = answer.h, answer.mu

@@ -9,6 +9,7 @@ from fairmdp.chain import Chain
 from fairmdp.errors import ProblemError
 from fairmdp.mdp import MDP
 from fairmdp.problem import Problem, Quota
+from fairmdp.scenarios.parameters import check_size, probability, whole_number
 
 _RING = 0.05  # probability of the edge to the next state, which makes every policy irreducible
 
@@ -29,21 +30,35 @@ def garnet(
     [0, 1]. Half of the states are split into ``n_quotas`` groups; each group is owed ``tightness`` times
     the share that a random deterministic policy gives it, so that policy is fair by a margin.
 
+    Parameters
+    ----------
+    n_states, n_actions
+        Number of states, at least 2, and of actions in each.
+    branching
+        Random successors of every pair.
+    n_quotas
+        Number of groups, at most half as many as there are states; the quotas are ``g0``, ``g1``, ...
+    tightness
+        What groups are owed, as a part of what the hidden policy gives them: from 0 to below 1.
+    seed
+        Everything random follows from it.
+
     Examples
     --------
     >>> garnet(n_states=30, n_actions=4, seed=1)
     Problem(30 states, 120 pairs, 667 transitions, 5 quotas)
     """
-    for what, value, least in (
-        ("n_states", n_states, 2), ("n_actions", n_actions, 1), ("branching", branching, 1),
-        ("n_quotas", n_quotas, 0),
-    ):  # fmt: skip
-        if not isinstance(value, int | np.integer) or value < least:
-            raise ProblemError(f"{what} is {value!r}, expected a whole number of at least {least}")
+    n_states = whole_number("n_states", n_states, 2)
+    n_actions = whole_number("n_actions", n_actions, 1)
+    branching = whole_number("branching", branching, 1)
+    n_quotas = whole_number("n_quotas", n_quotas, 0)
+    tightness = probability("tightness", tightness, certain=False)
+    seed = whole_number("seed", seed, 0)
+    what = f"a random model of {n_states} states with {n_actions} actions"
+    transitions = float(n_states) * n_actions * (branching + 1)
+    check_size(what, n_states, transitions, "take fewer states, actions or successors")
     if n_quotas > n_states // 2:
         raise ProblemError(f"n_quotas is {n_quotas}, but half of {n_states} states is {n_states // 2}")
-    if not 0 <= tightness < 1:
-        raise ProblemError(f"tightness is {tightness}, expected a number from 0 to below 1")
     rng = np.random.default_rng(seed)
     n_pairs = n_states * n_actions
     s_of = np.repeat(np.arange(n_states), n_actions)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairmdp.errors import ProblemError
 from fairmdp.mdp import MDP
 from fairmdp.problem import Problem
+from fairmdp.scenarios.parameters import probability
 
 
 def three_state(rho: ArrayLike = (0.1, 0.1, 0.25)) -> Problem:
@@ -16,6 +16,11 @@ def three_state(rho: ArrayLike = (0.1, 0.1, 0.25)) -> Problem:
     Action ``a0`` steps forward with probability 0.9 and backward with 0.1; ``a1`` the converse. Staying
     profitable means shuttling between ``s0`` (where ``a0`` pays 1, everything else 0.1) and ``s1``, which
     leaves ``s2`` with 1/11 of the time; the quotas owe it more.
+
+    Parameters
+    ----------
+    rho
+        Least share of time of each state, quotas ``s0``, ``s1`` and ``s2``.
 
     Examples
     --------
@@ -36,12 +41,19 @@ def alpha_chain(alpha: float = 0.3, rho: float = 0.2) -> Problem:
 
     State ``s1`` is owed ``rho``, which can be met only if ``rho <= alpha``.
 
+    Parameters
+    ----------
+    alpha
+        Probability of ``s1`` in every step, strictly between 0 and 1.
+    rho
+        Least share of time of ``s1``.
+
     Examples
     --------
     >>> alpha_chain(alpha=0.3, rho=0.4)
     Problem(2 states, 2 pairs, 4 transitions, 2 quotas)
     """
-    if not 0 < alpha < 1:
-        raise ProblemError(f"alpha is {alpha}, expected a probability strictly between 0 and 1")
+    alpha = probability("alpha", alpha, positive=True, certain=False)
+    rho = probability("rho", rho)
     mdp = MDP([[1 - alpha, alpha]] * 2, [0.0, 0.0], [0, 1], states=["s0", "s1"])
     return Problem(mdp, rho=[0.0, rho])

@@ -85,10 +85,11 @@ def choose(problem: Problem) -> tuple[str, str]:
     mdp = problem.mdp
     if mdp.n_pairs <= _LP_PAIRS:
         return "lp", ""
-    if problem.n_quotas == 0:
+    n_bounded = _bounded(problem)
+    if n_bounded == 0:
         return "colgen", "chosen because nothing is owed, so that one column is enough"
     fast = mixes_fast(problem)
-    if problem.n_quotas <= _FEW_QUOTAS:
+    if n_bounded <= _FEW_QUOTAS:
         if fast:
             return "dual", "chosen because the model mixes fast and its quotas are few"
         if mdp.n_pairs <= _LP_SLOW_PAIRS:
@@ -97,6 +98,11 @@ def choose(problem: Problem) -> tuple[str, str]:
     if _disjoint_state_quotas(problem) and fast:
         return "proximal", "chosen because there are many disjoint quotas and the model mixes fast"
     return "lp", "chosen because no other method takes so many quotas on such a model"
+
+
+def _bounded(problem: Problem) -> int:
+    """Number of quotas that ask for something; labels of a model are quotas that do not."""
+    return int(((problem.at_least > 0) | (problem.at_most < 1)).sum())
 
 
 def mixes_fast(problem: Problem) -> bool:
@@ -138,7 +144,7 @@ def _take_over(
     problem: Problem, stalled: str, first: Solution, tol: float, progress: Progress | None
 ) -> Solution:
     """Let the next method go on from what is known, and keep the better answer."""
-    few = problem.n_quotas <= _FEW_QUOTAS
+    few = _bounded(problem) <= _FEW_QUOTAS
     if stalled == "lp" and few:
         following = "colgen"
     elif stalled != "lp" and problem.mdp.n_pairs <= _LP_RESCUE_PAIRS:
@@ -163,4 +169,5 @@ def _disjoint_state_quotas(problem: Problem) -> bool:
     """Whether quotas ask for at_least only, over sets of states that do not overlap."""
     owed = problem.at_least > 0
     once = (problem.members.T @ owed.astype(float)).max(initial=0.0) <= 1
-    return bool((problem.at_most == 1).all() and problem.over_states[owed].all() and once)
+    sets = not problem.weighted.any()
+    return bool(sets and (problem.at_most == 1).all() and problem.over_states[owed].all() and once)

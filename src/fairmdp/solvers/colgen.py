@@ -9,16 +9,21 @@ from dataclasses import replace
 
 import numpy as np
 
+from fairmdp.certificate import rounded
 from fairmdp.problem import Problem
 from fairmdp.solution import Solution, Status
 from fairmdp.solvers.columns import EXACT, PENALTIES, Column, Mixture, Search
-from fairmdp.solvers.conclude import check_tol, conclude
+from fairmdp.solvers.conclude import Evaluated, check_tol, conclude, conclude_infeasible, evaluate
 from fairmdp.solvers.conflict import prove_infeasible
 from fairmdp.solvers.policy import policy_of, uniform_policy
 from fairmdp.solvers.prices import price_box, start_from, tightened
 from fairmdp.solvers.repair import gave_up, margins, pull_within
+from fairmdp.validation import Floats
 
 Progress = Callable[[dict[str, float]], None]
+
+_METHOD = "colgen: column generation over deterministic policies"
+_HAIR = 0.05  # of the tolerance, by which quotas are tightened
 
 
 def solve_colgen(
@@ -53,49 +58,119 @@ def solve_colgen(
     ('optimal', 0.44342, array([0.    , 0.    , 0.5211]))
     """
     tol = check_tol(tol)
-    r = problem.mdp.r
-    base, scale = float(r.min()), float(np.ptp(r)) or 1.0
-    mu, h, nu = start_from(problem, start, scale)
-    low, high = price_box(problem)
-    hair = 0.05 * tol  # quotas are tightened by it, so that they hold in spite of small errors
-    search = Search(problem, (r - base) / scale, Mixture(*tightened(low, high, hair)), h, nu)
-    if start is not None and start.has_policy:
-        search.add(Column(None, start.occupancy, problem.members @ start.occupancy, 0.0, 0.0))
+    search = _begun(problem, tol, start)
     notes: tuple[str, ...] = ()
-    report = _reporter(progress, base, scale)
     try:
-        for penalty in PENALTIES:
-            search.master.penalty = penalty
-            broken = search.run(mu, 0.8 * tol, _hopeless, report, eager=penalty < PENALTIES[-1])
-            mu = search.witness[1]
-            if EXACT < broken <= 2 * hair * low.size:  # the quotas are at the edge of what can be met
-                search.master.tighten(low, high)
-                broken = search.run(mu, 0.8 * tol, _hopeless, report)
-            if broken <= EXACT or search.upper < 0:
-                break
+        _run(search, tol, _reporter(problem, progress))
     except KeyboardInterrupt:
         notes = ("interrupted: this is the best of what was found by then",)
-    method = "colgen: column generation over deterministic policies"
-    h, mu = search.witness[0] * scale, search.witness[1] * scale
     if search.upper < 0:
+        witness = _witness(problem, search)
         infeasible = prove_infeasible(
-            problem, h, mu, tol=tol, method=method, counters=search.counters, began=search.began
+            problem, *witness, tol=tol, method=_METHOD, counters=search.counters, began=search.began
         )
         if infeasible is not None:
             return infeasible
+    return _claim(problem, search, search.policy(), tol, notes)
+
+
+class Sweep:
+    """Column generation for one model under changing bounds: each answer starts from all that was found.
+
+    Quotas that cannot be met are proved to be so, but not explained.
+
+    Examples
+    --------
+    >>> from fairmdp import scenarios
+    >>> problem, sweep = scenarios.three_state(), Sweep()
+    >>> [round(sweep.solve(problem.with_bounds([0.1, 0.1, owed])).gain, 4) for owed in (0.2, 0.25, 0.3)]
+    [0.4695, 0.4434, 0.4174]
+    """
+
+    def __init__(self, *, tol: float = 1e-6) -> None:
+        self._tol = check_tol(tol)
+        self._search: Search | None = None
+        self._last: tuple[Floats, Evaluated] | None = None
+
+    def solve(self, problem: Problem) -> Solution:
+        """Best gain of the same model and quotas as before, under these bounds."""
+        if self._search is None:
+            self._search = _begun(problem, self._tol, None)
+            self._search.ceilings = []
+        else:
+            self._search.turn_to(problem, _master(problem, self._tol))
+        search = self._search
+        _run(search, self._tol, None)
+        if search.upper < 0:
+            h, mu = _witness(problem, search)
+            if rounded.ceiling(problem, np.zeros(problem.mdp.n_pairs), h, mu) < 0:
+                counters = search.timed_counters
+                return conclude_infeasible(
+                    problem, h, mu, None, tol=self._tol, method=_METHOD, counters=counters
+                )
+        policy = search.policy()
+        return _claim(problem, search, policy, self._tol, (), self._evaluated(problem, policy))
+
+    def _evaluated(self, problem: Problem, policy: Floats) -> Evaluated:
+        """What is proved of a policy, known already where it is the last one's: as long as no quota binds."""
+        if self._last is None or not np.array_equal(self._last[0], policy):
+            self._last = policy, evaluate(problem, policy)
+        return self._last[1]
+
+
+def _begun(problem: Problem, tol: float, start: Solution | None) -> Search:
+    """Search that knows an earlier solution's policy, prices and relative values."""
+    base, scale = _unit(problem)
+    mu, h, nu = start_from(problem, start, scale)
+    search = Search(problem, (problem.mdp.r - base) / scale, _master(problem, tol), h, nu)
+    search.witness = search.witness[0], mu
+    if start is not None and start.has_policy:
+        search.add(Column(None, start.occupancy, problem.members @ start.occupancy, 0.0, 0.0))
+    return search
+
+
+def _master(problem: Problem, tol: float) -> Mixture:
+    """Master program of quotas that are tightened by a hair, so that they hold in spite of small errors."""
+    return Mixture(*tightened(*price_box(problem), _HAIR * tol))
+
+
+def _run(search: Search, tol: float, report: Callable[[Search, float], None] | None) -> None:
+    """Raise what a broken quota costs until none is broken, or none can be mended."""
+    low, high = search.low, search.high
+    for penalty in PENALTIES:
+        search.master.penalty = penalty
+        eager = penalty < PENALTIES[-1]
+        broken = search.run(search.witness[1], 0.8 * tol, _hopeless, report, eager=eager)
+        if EXACT < broken <= 2 * _HAIR * tol * low.size:  # the quotas are at the edge of what can be met
+            search.master.tighten(low, high)
+            broken = search.run(search.witness[1], 0.8 * tol, _hopeless, report)
+        if broken <= EXACT or search.upper < 0:
+            break
+
+
+def _claim(
+    problem: Problem,
+    search: Search,
+    policy: Floats,
+    tol: float,
+    notes: tuple[str, ...],
+    evaluated: Evaluated | None = None,
+) -> Solution:
+    """What can be proved of the mixture's policy, connected if its chain is not."""
+    h, mu = _witness(problem, search)
     best = conclude(
-        problem,
-        search.policy(),
-        h,
-        mu,
-        tol=tol,
-        method=method,
-        counters=search.timed_counters,
-        notes=notes,
+        problem, policy, h, mu, tol=tol, method=_METHOD, counters={}, notes=notes, evaluated=evaluated
     )
     if best.status is Status.UNDECIDED and not notes:
         best = _connect(problem, search, best)
     return replace(best, counters=search.timed_counters)
+
+
+def _witness(problem: Problem, search: Search) -> tuple[Floats, Floats]:
+    """Relative values and prices in the user's unit."""
+    _, scale = _unit(problem)
+    h, mu = search.witness
+    return h * scale, mu * scale
 
 
 def _hopeless(search: Search) -> bool:
@@ -103,10 +178,17 @@ def _hopeless(search: Search) -> bool:
     return search.upper < 0
 
 
-def _reporter(progress: Progress | None, base: float, scale: float) -> Callable[[Search, float], None] | None:
+def _unit(problem: Problem) -> tuple[float, float]:
+    """Least reward and span of the rewards: a search has them between 0 and 1."""
+    r = problem.mdp.r
+    return float(r.min()), float(np.ptp(r)) or 1.0
+
+
+def _reporter(problem: Problem, progress: Progress | None) -> Callable[[Search, float], None] | None:
     """Adapter from a search to the user's callback."""
     if progress is None:
         return None
+    base, scale = _unit(problem)
 
     def report(search: Search, broken: float) -> None:
         upper = base + scale * search.upper

@@ -9,6 +9,10 @@ found so far; its duals are prices ``mu`` of the quotas; the best policy of the 
 
 Prices are asked half way between the master's and the best so far, which keeps them from swinging. The
 oracle is policy iteration with truncated evaluation, warm from the last prices.
+
+A policy's occupancy does not depend on what is owed, and neither does the ``beta`` of some prices. So a
+search may turn to other bounds and keep all that it has found (`Search.turn_to`): near the bounds before,
+next to nothing is left to find.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import highspy
 import numpy as np
@@ -40,6 +45,8 @@ _STALLS = 3  # evaluations that made no headway before chains are factored
 _FACTORED = 20_000  # states up to which that is tried
 _RESTART = 1e-7  # of factored chains: policy iteration passes through policies with several classes
 _TIE = 1e-13
+_MOST_CARE = 1e-3  # a policy that comes again although it was looked for so carefully ends the search
+_REMEMBERED = 5e7  # numbers that a search may carry over to other bounds, in columns and as many values
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +58,14 @@ class Column:
     shares: Floats  # (K,)
     gain: float
     error: float  # estimate of the L1 error of the law
+
+
+class Ceiling(NamedTuple):
+    """What no policy exceeds at some prices."""
+
+    top: float  # largest error of the values below, before the quotas are paid
+    mu: Floats  # (K,)
+    h: Floats  # (S,)
 
 
 class Search:
@@ -79,6 +94,18 @@ class Search:
         self.weights = np.zeros(0)
         self.upper, self.value = math.inf, -math.inf
         self.witness = np.zeros(S), np.zeros(problem.n_quotas)
+        self.ceilings: list[Ceiling] | None = None  # a list if they are to be kept for other bounds
+
+    def turn_to(self, problem: Problem, master: Mixture) -> None:
+        """Ask the same model, whose ceilings were kept, for other bounds."""
+        assert self.ceilings is not None
+        self.problem, self.master = problem, master
+        self.low, self.high = price_box(problem)
+        room = max(int(_REMEMBERED / problem.mdp.n_states), 1)
+        self.columns, self.ceilings = self.columns[-room:], self.ceilings[-room:]
+        for column in self.columns:
+            master.add(column)
+        self.began, self.device.sweeps = time.perf_counter(), 0
 
     @property
     def counters(self) -> dict[str, float]:
@@ -105,6 +132,12 @@ class Search:
         """
         gap, broken, inner, care = 1.0, math.inf, mu, 0.1
         self.upper = math.inf  # the last penalty's ceiling may lie far from what this one's prices can prove
+        if self.ceilings:
+            mu, broken = self._recall(tol)
+            if self.upper - self.value <= tol or enough(self):
+                return broken
+            gap, inner = abs(self.upper - self.value), self.witness[1]
+        halfway = 0.0 if self.ceilings else 0.5
         for _ in range(_COLUMNS):
             before = self.upper - self.value
             upper, h = self.best(mu, max(care * gap, 0.02 * tol))
@@ -112,19 +145,21 @@ class Search:
                 self.upper, self.witness, inner = upper, (self.device.get(h), mu), mu
             if enough(self):
                 break
+            known = self._is_known(self.choice)
             self._add_choice(max(1e-2 * care * gap, EXACT))
-            outer, broken = self._mix()
-            while self.upper - self.value <= tol and self._sharpen():
-                outer, broken = self._mix()
+            outer, broken = self._mix(tol)
             gap = abs(self.upper - self.value)
             if report is not None:
                 report(self, broken)
             dear = 0.1 * self.master.penalty * broken if eager and broken > EXACT else 0.0
             if self.upper - self.value <= max(tol, dear):
                 break
-            # Half way is the rule; where that brought nothing, the master's own prices and more care.
+            # Half way is the rule; where that brought nothing, the master's own prices and more care. Columns
+            # of other bounds keep the master's prices from swinging by themselves.
             idle = gap > 0.999 * before
-            mu, care = (outer, care / 4) if idle else ((inner + outer) / 2, 0.1)
+            if idle and known and care < _MOST_CARE:
+                break
+            mu, care = (outer, care / 4) if idle else (halfway * inner + (1 - halfway) * outer, 0.1)
         return broken
 
     def best(self, mu: Floats, tol: float) -> tuple[float, Floats]:
@@ -138,6 +173,8 @@ class Search:
             if span <= tol:
                 break
             self._settle(backup.pi, backup.e, span, max(0.1 * span, 0.3 * tol))
+        if self.ceilings is not None:
+            self.ceilings.append(Ceiling(top, mu, best_h))
         return self.master.ceiling(top, mu, self.low, self.high), best_h
 
     def add(self, column: Column) -> None:
@@ -183,6 +220,10 @@ class Search:
         if self.stalls >= _STALLS and self.problem.mdp.n_states <= _FACTORED:
             self.factored = Factored(self.problem.mdp, self.problem.members, self.rewards, restart=_RESTART)
 
+    def _is_known(self, choice: I4) -> bool:
+        """Whether a policy is a column already."""
+        return any(np.array_equal(choice, c.choice) for c in reversed(self.columns) if c.choice is not None)
+
     def _add_choice(self, tol: float) -> None:
         """Add the oracle's last policy as a column."""
         self.add(self._evaluated(self.choice, tol))
@@ -194,10 +235,21 @@ class Search:
         shares, gain, _ = self.device.totals(pi, self.nu, self.nu)
         return Column(choice, self.nu, shares, gain, error)
 
-    def _mix(self) -> tuple[Floats, float]:
-        """Solve the master; its prices and what it breaks."""
+    def _mix(self, tol: float) -> tuple[Floats, float]:
+        """Solve the master, with exact columns where it is about to end; its prices and what it breaks."""
         self.value, mu, self.weights, broken = self.master.solve()
+        while self.upper - self.value <= tol and self._sharpen():
+            self.value, mu, self.weights, broken = self.master.solve()
         return mu, broken
+
+    def _recall(self, tol: float) -> tuple[Floats, float]:
+        """Take the best of the ceilings kept, and solve the master."""
+        assert self.ceilings
+        for top, mu, h in self.ceilings:
+            upper = self.master.ceiling(top, mu, self.low, self.high)
+            if upper < self.upper:
+                self.upper, self.witness = upper, (self.device.get(h), mu)
+        return self._mix(tol)
 
     def _sharpen(self) -> bool:
         """Evaluate the columns in use once more where they were evaluated roughly."""

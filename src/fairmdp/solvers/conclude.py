@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fairmdp.certificate import proved_status, rounded
+from fairmdp.certificate.law import Law
 from fairmdp.chain import NEARLY_REDUCIBLE, Chain
 from fairmdp.errors import ProblemError
 from fairmdp.problem import Problem
@@ -15,6 +16,19 @@ from fairmdp.solution import Infeasibility, Solution, Status
 from fairmdp.validation import Floats
 
 _DEVIATION_STATES = 400  # states up to which the sensitivity of the chain is looked at
+
+
+class Evaluated(NamedTuple):
+    """A policy's chain and what is proved of its law, which do not depend on what is owed."""
+
+    chain: Chain
+    law: Law
+
+
+def evaluate(problem: Problem, policy: Floats) -> Evaluated:
+    """Evaluate a policy's own chain."""
+    chain = Chain.of(problem.mdp, policy)
+    return Evaluated(chain, rounded.law(problem, policy, chain))
 
 
 def conclude(
@@ -27,14 +41,14 @@ def conclude(
     method: str,
     counters: Mapping[str, float],
     notes: tuple[str, ...] = (),
+    evaluated: Evaluated | None = None,
 ) -> Solution:
     """Evaluate a policy's own chain and claim what the certificate proves of it, nothing more.
 
-    Gain and shares are those of the policy, never of a solver's ``x``.
+    Gain and shares are those of the policy, never of a solver's ``x``. `evaluated` is it, if at hand.
     """
     mdp = problem.mdp
-    chain = Chain.of(mdp, policy)
-    law = rounded.law(problem, policy, chain)
+    chain, law = evaluate(problem, policy) if evaluated is None else evaluated
     upper = rounded.ceiling(problem, mdp.r, bias, prices)
     status = proved_status(problem, law, upper, tol)
     if law.reason:
@@ -72,14 +86,14 @@ def conclude_infeasible(
     problem: Problem,
     bias: Floats,
     prices: Floats,
-    infeasibility: Infeasibility,
+    infeasibility: Infeasibility | None,
     *,
     tol: float,
     method: str,
     counters: Mapping[str, float],
     notes: tuple[str, ...] = (),
 ) -> Solution:
-    """Claim that no policy meets the quotas, with its proof."""
+    """Claim that no policy meets the quotas, with its proof and, if it was looked for, the reason."""
     nan = float("nan")
     S, SA, K = problem.mdp.n_states, problem.mdp.n_pairs, problem.n_quotas
     return _solution(
@@ -118,4 +132,5 @@ def _solution(problem: Problem, **fields: Any) -> Solution:
         at_least=problem.at_least,
         at_most=problem.at_most,
         provenance=provenance,
+        units=problem.units,
     )

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
 from fairmdp.certificate import rounded
 from fairmdp.certificate.checker import factor_limit, reach_limit
-from fairmdp.errors import ProblemError
+from fairmdp.errors import ProblemError, SolverError
 from fairmdp.problem import Problem
 from fairmdp.solution import Infeasibility, Solution
 from fairmdp.solvers.columns import EXACT, Mixture, Search
@@ -39,7 +40,8 @@ def prove_infeasible(
     if _ceiling_at_rest(problem, bias, prices) >= 0:
         return None
     if problem.mdp.n_pairs <= _SMALL:
-        return explain(problem, tol=tol, method=method, start=began)
+        with suppress(SolverError):  # the way of large models needs no linear program over all pairs
+            return explain(problem, tol=tol, method=method, start=began)
     bias, prices = _smallest_conflict(problem, bias, prices)
     conflict = tuple(np.flatnonzero(prices).tolist())
     looked_at = conflict[:_MOST_REACHES]

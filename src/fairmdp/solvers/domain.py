@@ -38,7 +38,12 @@ class Domain:
 
     @classmethod
     def of(cls, problem: Problem) -> Domain:
-        """Sort out how the quotas of a problem lie; caps are not for this method."""
+        """Sort out how the quotas of a problem lie; caps and weights are not for this method."""
+        if problem.weighted.any():
+            k = int(np.argmax(problem.weighted))
+            raise ProblemError(
+                f"quota {problem.names[k]} has weights; mirror descent takes sets only\n  use method 'lp'"
+            )
         if (problem.at_most < 1).any():
             k = int(np.argmax(problem.at_most < 1))
             raise ProblemError(

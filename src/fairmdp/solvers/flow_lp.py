@@ -13,7 +13,7 @@ are absolute, and would mean nothing for shares of 1e-5.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import highspy
 import numpy as np
@@ -27,6 +27,11 @@ Algorithm = Literal["simplex", "ipm", "pdlp"]
 
 _TOL = 1e-9
 _SOLVED = highspy.HighsModelStatus.kOptimal
+_OTHER_WAYS: tuple[dict[str, Any], ...] = (  # for a simplex that ends without a verdict
+    {"simplex_scale_strategy": 0},
+    {"solver": "ipm"},
+    {"solver": "ipm", "presolve": "off"},
+)
 _NO_POINT = (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible)
 
 
@@ -59,13 +64,15 @@ class FlowLP:
     ) -> None:
         mdp = problem.mdp
         S, SA, K = mdp.n_states, mdp.n_pairs, problem.n_quotas
-        self._sizes, self._n, self._algorithm = (S, SA, K), float(S), algorithm
+        self._sizes, self._n = (S, SA, K), float(S)
         flow = csr_array((np.ones(SA), (np.arange(SA), mdp.s_of)), shape=(SA, S)) - mdp.P
         columns = hstack([flow, np.ones((SA, 1)), problem.members.T], format="csr")
         if extra is not None:
             assert c_extra is not None
             columns = vstack([columns, hstack([csr_array((extra.shape[0], S + 1)), extra])], format="csr")
             c = np.concatenate([c, c_extra])
+        self._cost_shift = float(c[:SA].max() + c[:SA].min()) / 2  # sum x is fixed, so a shift is free
+        c = c - np.where(np.arange(c.size) < SA, self._cost_shift, 0.0)
         self._cost_scale = float(np.abs(c).max()) or 1.0
         lp = highspy.HighsLp()
         lp.num_col_, lp.num_row_ = columns.shape
@@ -82,11 +89,10 @@ class FlowLP:
         lp.a_matrix_.index_ = columns.indices
         lp.a_matrix_.value_ = columns.data
         self._highs = highspy.Highs()
-        for option, value in (
-            ("output_flag", False), ("solver", algorithm), ("primal_feasibility_tolerance", _TOL),
-            ("dual_feasibility_tolerance", _TOL), ("threads", 1), ("random_seed", 0),
-        ):  # fmt: skip
-            self._highs.setOptionValue(option, value)
+        self._set(
+            output_flag=False, solver=algorithm, primal_feasibility_tolerance=_TOL,
+            dual_feasibility_tolerance=_TOL, threads=1, random_seed=0,
+        )  # fmt: skip
         self._highs.passModel(lp)
 
     def set_quota(self, k: int, at_least: float, at_most: float) -> None:
@@ -100,9 +106,11 @@ class FlowLP:
         highs.run()
         if highs.getModelStatus() != _SOLVED:
             # Presolve and a warm basis can both mislead on badly scaled chains: try once more without them.
-            self._run_afresh("presolve", "off", "choose")
-        if highs.getModelStatus() not in (_SOLVED, *_NO_POINT):
-            self._run_afresh("solver", "ipm", self._algorithm)
+            self._run_afresh(presolve="off")
+        for way in _OTHER_WAYS:
+            if highs.getModelStatus() in (_SOLVED, *_NO_POINT):
+                break
+            self._run_afresh(**way)
         status = highs.getModelStatus()
         if status in _NO_POINT:
             return None
@@ -113,7 +121,7 @@ class FlowLP:
         columns = np.array(solution.col_value) / self._n
         duals = -np.array(solution.row_dual) * self._cost_scale
         return Answer(
-            objective=-info.objective_function_value * self._cost_scale / self._n,
+            objective=self._cost_shift - info.objective_function_value * self._cost_scale / self._n,
             x=np.maximum(columns[:SA], 0.0),
             extra=columns[SA:],
             h=duals[:S],
@@ -121,12 +129,24 @@ class FlowLP:
             iterations=info.simplex_iteration_count + info.ipm_iteration_count + info.pdlp_iteration_count,
         )
 
-    def _run_afresh(self, option: str, value: str, usual: str) -> None:
-        """Solve without what is known, with one option changed for this time."""
+    def find(self) -> Answer:
+        """Solve a program that has a solution for certain."""
+        answer = self.run()
+        if answer is None:
+            raise SolverError("HiGHS finds no occupancy at all: some probabilities are too small for it")
+        return answer
+
+    def _run_afresh(self, **options: Any) -> None:
+        """Solve without what is known, with some options changed for this time."""
+        usual = {option: self._highs.getOptionValue(option)[1] for option in options}
         self._highs.clearSolver()
-        self._highs.setOptionValue(option, value)
+        self._set(**options)
         self._highs.run()
-        self._highs.setOptionValue(option, usual)
+        self._set(**usual)
+
+    def _set(self, **options: Any) -> None:
+        for option, value in options.items():
+            self._highs.setOptionValue(option, value)
 
 
 def _row_bounds(at_least: Floats, at_most: Floats, n: float) -> tuple[Floats, Floats]:

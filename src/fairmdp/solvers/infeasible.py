@@ -79,9 +79,7 @@ class _Elastic:
         self._lp = FlowLP(problem, np.zeros(problem.mdp.n_pairs), extra=stretch, c_extra=-np.ones(2 * K))
 
     def run(self) -> Answer:
-        answer = self._lp.run()
-        assert answer is not None, "the elastic program always has a solution"
-        return answer
+        return self._lp.find()
 
     def drop(self, k: int) -> None:
         self._lp.set_quota(k, 0.0, 1.0)
@@ -136,9 +134,7 @@ def _smallest_conflict(lp: _Elastic, first: Answer) -> tuple[list[int], Answer]:
 def _reach_witness(problem: Problem, k: int, *, capped: bool) -> Floats:
     """Relative values that prove the largest share of one quota alone, or its smallest."""
     counts = problem.members[[k]].toarray()[0] * (-1.0 if capped else 1.0)
-    answer = FlowLP(problem.without_quotas(), counts).run()
-    assert answer is not None, "an MDP without quotas always has a policy"
-    return answer.h
+    return FlowLP(problem.without_quotas(), counts).find().h
 
 
 def common_factor(problem: Problem) -> tuple[float | None, Floats, Floats]:

@@ -26,7 +26,8 @@ def solve_max_min(problem: Problem, *, leximin: bool = False, tol: float = 1e-6)
     Parameters
     ----------
     problem
-        Its quotas name the groups; what they ask for is set aside.
+        Its quotas name the groups; what they ask for is set aside. Quotas with weights are no groups: they
+        have to be met.
     leximin
         Go on: once the worst-off groups cannot be helped any further, help the next, and so on.
     tol
@@ -45,22 +46,26 @@ def solve_max_min(problem: Problem, *, leximin: bool = False, tol: float = 1e-6)
     >>> even.shares.round(4), round(even.gain, 4)
     (array([0.3333, 0.3333, 0.3333]), 0.4)
     """
-    if problem.n_quotas == 0:
+    groups = ~problem.weighted
+    if not groups.any():
         raise ProblemError("there are no groups: name them as quotas, with at_least=0 if nothing is owed")
     began = time.perf_counter()
-    open_groups = np.ones(problem.n_quotas, bool)
-    at_least = np.zeros(problem.n_quotas)
+    problem = problem.with_bounds(
+        np.where(groups, 0.0, problem.at_least), np.where(groups, 1.0, problem.at_most)
+    )
+    open_groups = groups
+    at_least = problem.at_least.copy()
     limit = None
     while open_groups.any():
         answer = _common_level(problem, at_least, open_groups)
         at_least[open_groups] = answer.extra[0]
         if limit is None:
-            limit = _proven_limit(problem, answer)
+            limit = _proven_limit(problem, groups, answer)
         if not leximin:
             break
         holding = open_groups & (answer.mu > _PRICED)
-        open_groups &= ~holding if holding.any() else False
-    asked = problem.with_bounds(np.maximum(at_least - _HAIR, 0.0), np.ones(problem.n_quotas))
+        open_groups = open_groups & ~holding if holding.any() else np.zeros_like(groups)
+    asked = problem.with_bounds(np.where(groups, np.maximum(at_least - _HAIR, 0.0), at_least))
     solution = solve_lp(asked, tol=tol)
     if solution.status is Status.INFEASIBLE:
         raise AssertionError("shares that some policy has cannot be infeasible")
@@ -76,15 +81,15 @@ def solve_max_min(problem: Problem, *, leximin: bool = False, tol: float = 1e-6)
 def _common_level(problem: Problem, fixed: Floats, open_groups: Bools) -> Answer:
     """Raise t as far as all open groups can have it while the others keep what is fixed."""
     # Rows G x - t >= 0 of the open groups; the tiny bound only makes them rows.
-    asked = problem.with_bounds(np.where(open_groups, 1e-300, fixed), np.ones(problem.n_quotas))
+    asked = problem.with_bounds(np.where(open_groups, 1e-300, fixed))
     column = csr_array(-open_groups.astype(float)[None, :])
     answer = FlowLP(asked, np.zeros(problem.mdp.n_pairs), extra=column, c_extra=np.ones(1)).run()
-    assert answer is not None, "what is fixed was found by the last level"
+    if answer is None:  # what is fixed for groups was found by the last level
+        raise ProblemError("the quotas with weights cannot be met; see solve() for the reason")
     return answer
 
 
-def _proven_limit(problem: Problem, answer: Answer) -> float:
+def _proven_limit(problem: Problem, groups: Bools, answer: Answer) -> float:
     """Proven bound on the share that all groups can have at once: a weighted mean is at least the least."""
-    mu = np.maximum(answer.mu, 0.0)
-    nothing_owed = problem.with_bounds(np.zeros(problem.n_quotas), np.ones(problem.n_quotas))
-    return rounded.ceiling(nothing_owed, np.zeros(problem.mdp.n_pairs), answer.h, mu) / float(mu.sum())
+    mu = np.where(groups, np.maximum(answer.mu, 0.0), answer.mu)
+    return rounded.ceiling(problem, np.zeros(problem.mdp.n_pairs), answer.h, mu) / float(mu[groups].sum())

@@ -265,8 +265,7 @@ def _least_short(problem: Problem, counts: Counts, level: _Level) -> _Fit:
     K = problem.n_quotas
     stretch = vstack([csr_array(np.eye(K)), csr_array(-np.eye(K))], format="csr")
     nothing = np.zeros(problem.mdp.n_pairs)
-    answer = FlowLP(problem, nothing, extra=stretch, c_extra=-np.ones(2 * K)).run()
-    assert answer is not None, "the elastic program always has a solution"
+    answer = FlowLP(problem, nothing, extra=stretch, c_extra=-np.ones(2 * K)).find()
     policy = policy_of(problem.mdp, answer.x)
     short = max(-answer.objective, 1e-12)  # not 0, even where only rounding stands in the way
     weights = answer.x**2 / np.maximum(counts.per_pair, 1)
@@ -424,10 +423,7 @@ def _neyman(owed: Problem, counts: Counts, fit: _Fit, eps: float | None) -> Floa
 
 def _estimated(owed: Problem, counts: Counts) -> Problem:
     """The quotas over the model of the counts."""
-    model: MDP = counts.model(owed.mdp)
-    return Problem.from_members(
-        model, owed.names, owed.members, owed.at_least, owed.at_most, owed.over_states
-    )
+    return owed.with_mdp(counts.model(owed.mdp))
 
 
 def _value_se(mdp: MDP, counts: Counts, answer: Answer) -> float:

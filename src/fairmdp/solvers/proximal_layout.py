@@ -60,6 +60,13 @@ def layout(problem: Problem) -> Layout:
     mdp, owed = problem.mdp, problem.at_least > 0
     S, K = mdp.n_states, problem.n_quotas
     advice = 'solve_proximal takes at_least over disjoint sets of states; use method "lp"'
+    if problem.weighted.any():
+        k = int(np.argmax(problem.weighted))
+        refuse(
+            f"quota {problem.names[k]} has weights",
+            f"{count_of(problem.weighted.sum(), K, 'quotas')} weighted",
+            advice,
+        )
     capped = problem.at_most < 1
     if capped.any():
         k = int(np.argmax(capped))

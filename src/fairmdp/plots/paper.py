@@ -1,51 +1,24 @@
-"""Figures in the size of a paper's column. Each function draws on the axes it is given, or on its own.
-
-matplotlib is imported when the first figure is drawn, and pyplot never: figures belong to their caller,
-and no window system is needed.
-"""
+"""Figures of the paper's experiments."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+from fairmdp.plots.style import BLUE, DASHED, GREEN, ORANGE, PURPLE, RED, drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from fairmdp.frontiers import Frontier
     from fairmdp.reproduce import Curve
-
-BLUE, ORANGE, GREEN, RED, PURPLE = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7"
-"""Colours of Okabe and Ito, told apart by colour-blind readers too."""
-
-_STYLE: dict[Any, Any] = {
-    "font.size": 8,
-    "axes.labelsize": 8,
-    "legend.fontsize": 7,
-    "xtick.labelsize": 7,
-    "ytick.labelsize": 7,
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "0.9",
-    "grid.linewidth": 0.5,
-    "lines.linewidth": 1.4,
-    "legend.frameon": False,
-    "pdf.fonttype": 42,  # letters stay letters, which journals ask for
-}
-_SIZE = (3.4, 2.5)  # inches
-_DASHED: dict[str, Any] = {"linestyle": (0, (4, 2)), "linewidth": 1.0}
 
 
 def plot_reward(curve: Curve, ax: Axes | None = None) -> Axes:
     """Reward of the learned policy, and of the averaged iterate, against the number of steps."""
-    with _drawing(ax) as ax:
-        ax.axhline(curve.optimum, color="0.25", label="optimum", **_DASHED)
+    with drawing(ax) as ax:
+        ax.axhline(curve.optimum, color="0.25", label="optimum", **DASHED)
         _band(ax, curve, "reward_avg", ORANGE, r"$r^\top x^\varepsilon$, averaged iterate")
         _band(ax, curve, "reward", BLUE, r"$r^\top x$, its policy")
         _steps(ax, curve)
@@ -56,13 +29,13 @@ def plot_reward(curve: Curve, ax: Axes | None = None) -> Axes:
 
 def plot_visitation(curve: Curve, ax: Axes | None = None) -> Axes:
     """Long-run share of each state under the learned policy, with what it is owed."""
-    with _drawing(ax) as ax:
+    with drawing(ax) as ax:
         for s, color in enumerate((BLUE, ORANGE, GREEN)):
             # Dashes are shifted from state to state, so that equal quotas show both colours.
             ax.axhline(curve.rho[s], color=color, linewidth=1.0, linestyle=(5 * s, (4, 6 if s < 2 else 2)))
             _band(ax, curve, f"nu{s}", color, f"$s_{s}$")
         _steps(ax, curve)
-        ax.plot([], [], color="0.25", label="owed", **_DASHED)
+        ax.plot([], [], color="0.25", label="owed", **DASHED)
         ax.set(ylabel="share of time", ylim=(0, 0.45))
         ax.legend(loc="lower right", ncols=4, columnspacing=1.2, handlelength=1.8)
     return ax
@@ -70,7 +43,7 @@ def plot_visitation(curve: Curve, ax: Axes | None = None) -> Axes:
 
 def plot_gap(curve: Curve, ax: Axes | None = None) -> Axes:
     """Gap of the averaged iterates, and how much less than the optimum the policy earns."""
-    with _drawing(ax) as ax:
+    with drawing(ax) as ax:
         _band(ax, curve, "gap", BLUE, r"Gap$(x^\varepsilon, \lambda^\varepsilon)$ with $M = 100$")
         _band(ax, curve, "reward", ORANGE, r"optimum $-\ r^\top x$", below=curve.optimum)
         ax.set(xscale="log", yscale="log", xlim=(curve.t[0], curve.t[-1]), ylim=(3e-3, 1.5e3))
@@ -81,7 +54,7 @@ def plot_gap(curve: Curve, ax: Axes | None = None) -> Axes:
 
 def plot_quota_rewards(curves: Sequence[Curve], ax: Axes | None = None) -> Axes:
     """Reward of the learned policy for each quota of the third state; dashed: the optima."""
-    with _drawing(ax) as ax:
+    with drawing(ax) as ax:
         _by_quota(ax, curves, "reward", [curve.optimum for curve in curves], "optimum")
         ax.set(ylabel=r"average reward $r^\top x$", ylim=(0.34, 0.54))
     return ax
@@ -89,7 +62,7 @@ def plot_quota_rewards(curves: Sequence[Curve], ax: Axes | None = None) -> Axes:
 
 def plot_quota_shares(curves: Sequence[Curve], ax: Axes | None = None) -> Axes:
     """Share of the third state for each quota on it; dashed: the quotas."""
-    with _drawing(ax) as ax:
+    with drawing(ax) as ax:
         _by_quota(ax, curves, "nu2", [curve.rho[2] for curve in curves], "owed")
         ax.set(ylabel="share of time in $s_2$", ylim=(0.05, 0.35))
     return ax
@@ -102,7 +75,7 @@ def plot_bias_floor(curves: Sequence[Curve], ax: Axes | None = None) -> Axes:
         "constant-half": (RED, "s", r"$\eta = 0.01$, later half"),
         "default": (BLUE, "^", r"our default, $\eta \propto 1/\sqrt{T}$"),
     }
-    with _drawing(ax) as ax:
+    with drawing(ax) as ax:
         for curve in curves:
             color, marker, label = looks[curve.label]
             # Earning more than the optimum is an error too: the quota is broken then.
@@ -114,48 +87,6 @@ def plot_bias_floor(curves: Sequence[Curve], ax: Axes | None = None) -> Axes:
         ax.set(xlabel="steps $T$", ylabel=r"root mean square error of $r^\top x$")
         ax.legend(loc="lower left")
     return ax
-
-
-def plot_frontier(curve: Frontier, ax: Axes | None = None) -> Axes:
-    """Best gain against what is owed, with its bends and the last value that can be met."""
-    with _drawing(ax) as ax:
-        feasible = np.isfinite(curve.gains)
-        x, y = curve.values[feasible], curve.gains[feasible]
-        ax.plot(x, y, color=BLUE, marker="o", markersize=3.5, zorder=3)
-        ax.axhline(y[0], color="0.25", **_DASHED)
-        ax.fill_between(x, y, y[0], color=ORANGE, alpha=0.25, linewidth=0, label="price of fairness")
-        if curve.exact:
-            ax.axvline(x[-1], color=RED, linewidth=1.0, label=f"last feasible, {x[-1]:.4g}")
-        what = "factor on all quotas" if curve.quota == "*" else f"share owed to {curve.quota}"
-        ax.set(xlabel=what, ylabel="best long-run average reward")
-        ax.legend(loc="lower left")
-    return ax
-
-
-def image(ax: Axes, kind: str) -> bytes:
-    """Figure of some axes as a ``png`` (300 dots per inch) or ``pdf`` file, the same bytes every time."""
-    import matplotlib
-
-    figure = ax.get_figure(root=True)
-    assert figure is not None
-    undated = {"CreationDate": None} if kind == "pdf" else {}
-    content = io.BytesIO()
-    with matplotlib.rc_context(_STYLE):
-        figure.savefig(content, format=kind, dpi=300, metadata=undated)
-    return content.getvalue()
-
-
-@contextmanager
-def _drawing(ax: Axes | None) -> Iterator[Axes]:
-    """The given axes as they are, or new ones in our style."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    if ax is not None:
-        yield ax
-        return
-    with matplotlib.rc_context(_STYLE):
-        yield Figure(figsize=_SIZE, layout="constrained").add_subplot()
 
 
 def _band(
@@ -172,7 +103,7 @@ def _band(
 def _by_quota(ax: Axes, curves: Sequence[Curve], quantity: str, due: Sequence[float], name: str) -> None:
     """One curve per quota in the paper's order of colours, each named where its dashed line ends."""
     for curve, level, color in zip(curves, due, (BLUE, ORANGE, GREEN, RED, PURPLE), strict=True):
-        ax.axhline(level, color=color, **_DASHED)
+        ax.axhline(level, color=color, **DASHED)
         _band(ax, curve, quantity, color)
         ax.annotate(
             rf"$\rho_2 = {curve.rho[2]:.2f}$",
@@ -183,7 +114,7 @@ def _by_quota(ax: Axes, curves: Sequence[Curve], quantity: str, due: Sequence[fl
             color=color,
         )
     _steps(ax, curves[0])
-    ax.plot([], [], color="0.25", label=name, **_DASHED)
+    ax.plot([], [], color="0.25", label=name, **DASHED)
     ax.legend(loc="lower right")
 
 

@@ -1,0 +1,134 @@
+"""CPU seconds of Storm's answer and of ours on the same files: random models, five quotas, one thread.
+
+    python -m benchmarks.storm --out benchmarks/results/storm.csv
+
+Needs the extra ``storm``. The models are those of `exact_scaling` (garnet), written once as DRN; Storm and we
+read the same file, and reading is not counted. Storm is asked ``multi(R max=? [LRA], LRA>=q ["g0"], ...)`` at
+its default precision, 1e-4 absolute for such queries, and with K = 0 ``R max=? [LRA]`` (value iteration,
+1e-6). We solve to a certified relative gap of 1e-6. Every case runs in a process of its own, after a small
+problem has compiled our kernels; one that uses more CPU time than the limit is killed and reported as
+``more than``.
+
+Storm returns the value of a query with thresholds but no scheduler, so there is nothing of it that our
+certificate could check; ``error`` is how far its value lies outside our certified interval, relative to the
+span of the rewards.
+"""
+
+import argparse
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from benchmarks.exact_scaling import garnet
+from benchmarks.table import table
+
+FIELDS = ["states", "quotas", "solver", "cpu_s", "peak_mb", "value", "upper", "error", "ratio"]
+
+CASES = [(100, 5), (1000, 1), (1000, 2), (1000, 5), (10_000, 0), (10_000, 1), (10_000, 2), (10_000, 5)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--limit", type=int, default=300, help="CPU seconds that Storm may use for a case")
+    parser.add_argument("--child", nargs=2, metavar=("WHO", "FILE"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        who, file = options.child
+        print(json.dumps({"ours": ours, "storm": storm}[who](file)))
+        return
+    with table("storm", FIELDS, options.out) as add:
+        for n, n_quotas in CASES:
+            compare(n, n_quotas, options.limit, add)
+
+
+def compare(n, n_quotas, limit, add):
+    """Make a model and have it solved twice."""
+    from fairmdp import MDP, Problem, Quota, save
+
+    P, r, s_of, groups, owed = garnet(n, n_quotas) if n_quotas else (*garnet(n, 1)[:3], [], [])
+    quotas = [
+        Quota(f"g{k}", states=group, at_least=q)
+        for k, (group, q) in enumerate(zip(groups, owed, strict=True))
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        file = str(Path(folder) / "model.drn")
+        save(Problem(MDP(P, r, s_of), quotas), file)
+        case = {"states": n, "quotas": n_quotas}
+        mine = child("ours", file, None)
+        add({**case, "solver": "ours", **mine})
+        theirs = child("storm", file, limit)
+    if theirs is None:
+        add(
+            {
+                **case,
+                "solver": "storm",
+                "cpu_s": f"more than {limit}",
+                "ratio": f"more than {limit / mine['cpu_s']:.0f}",
+            }
+        )
+        return
+    outside = max(theirs["value"] - mine["upper"], mine["value"] - theirs["value"], 0)
+    theirs |= {"error": outside / np.ptp(r), "ratio": round(theirs["cpu_s"] / mine["cpu_s"], 1)}
+    add({**case, "solver": "storm", **theirs})
+
+
+def child(who, file, limit):
+    """What a process of its own measures; None where it used up its time."""
+    command = [sys.executable, "-m", "benchmarks.storm", "--child", who, file]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+    def bound():
+        if limit is not None:
+            resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
+
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, preexec_fn=bound)
+    if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+        return None
+    done.check_returncode()
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def ours(file):
+    """Solve with the method that `solve` picks, and have it verified."""
+    from fairmdp import load, scenarios, solve, verify
+
+    solve(scenarios.garnet(n_states=3000, seed=1))  # compiles
+    problem = load(file)
+    start = time.process_time()
+    solution = solve(problem)
+    cpu = time.process_time() - start
+    verdict = verify(problem, solution)
+    assert verdict.ok, verdict.messages
+    return {"cpu_s": round(cpu, 3), "peak_mb": peak(), "value": verdict.gain[0], "upper": verdict.upper}
+
+
+def storm(file):
+    """Ask Storm for the value."""
+    import stormpy
+
+    quotas = Path(file).with_suffix(".quotas")
+    bounds = quotas.read_text().splitlines() if quotas.exists() else []
+    best = 'R{"reward"}max=? [LRA]'
+    query = f"multi({best}, {', '.join(bounds)})" if bounds else best
+    model = stormpy.build_model_from_drn(file)
+    (asked,) = stormpy.parse_properties(query)
+    start = time.process_time()
+    answer = stormpy.model_checking(model, asked, only_initial_states=True)
+    cpu = time.process_time() - start
+    return {"cpu_s": round(cpu, 3), "peak_mb": peak(), "value": answer.get_value(model.initial_states[0])}
+
+
+def peak():
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+if __name__ == "__main__":
+    main()

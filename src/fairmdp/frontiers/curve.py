@@ -1,0 +1,223 @@
+"""A frontier: gains, prices and shares against what is owed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from fairmdp.certificate.checker import reward_scale
+from fairmdp.errors import ProblemError
+from fairmdp.frontiers.family import Family
+from fairmdp.solution import Solution, Status
+from fairmdp.validation import Floats
+
+_SAME = 1e-9  # gains closer than this, relative to the span of the rewards, are the same
+
+
+class ShadowPrice(NamedTuple):
+    """What one more unit owed costs, and where that holds.
+
+    A price is not unique where the curve bends or ends, and nowhere else: the prices that a degenerate dual
+    leaves open are the slopes between those on the left and on the right. All bounds are proved, by the
+    certified gains and ceilings of the neighbours and by concavity.
+    """
+
+    price: float
+    """The price with which the ceiling there is proved."""
+    low: float
+    """No shadow price there is lower."""
+    high: float
+    """None is higher; infinite where the curve ends."""
+    start: float
+    """From here"""
+    stop: float
+    """to here the gain falls by `price` for every unit owed, within the tolerance of the solutions."""
+    unique: bool | None
+    """Whether there is one price only; None where the given values do not tell."""
+
+
+@dataclass(frozen=True, eq=False)
+class Frontier:
+    """Best gain against what is owed.
+
+    Attributes
+    ----------
+    quota : str
+        The quota that moves, or ``*`` for a common factor on all of them.
+    values : ndarray
+        What is owed at each point, in the units that the quota was stated in, ascending, (N,). For an exact
+        frontier these are its ends and bends.
+    gains : ndarray
+        Best gain at each value, (N,); NaN where no policy is fair.
+    uppers : ndarray
+        Proven ceiling at each value, (N,); NaN where no policy is fair.
+    duals : ndarray
+        Price of a unit owed with which each ceiling is proved, (N,). `shadow_prices` says where it holds.
+    shares : ndarray
+        Share of every quota's set, or mean of its weights, under the optimal policy, (N, K).
+    solutions : tuple of Solution
+        The certified solutions at the first values, up to the first that cannot be met.
+    limit : float or None
+        Proven, no policy meets more than this; None where no value was too much.
+    exact : bool
+        Whether `values` are all ends and bends of the curve.
+    quota_names : tuple of str
+        Names of the K quotas.
+    unit : float
+        Span of the rewards, in which gaps are judged.
+    """
+
+    quota: str
+    values: Floats
+    gains: Floats
+    uppers: Floats
+    duals: Floats
+    shares: Floats
+    solutions: tuple[Solution, ...]
+    exact: bool
+    quota_names: tuple[str, ...]
+    unit: float
+    limit: float | None = None
+
+    @classmethod
+    def of(
+        cls,
+        family: Family,
+        values: Floats,
+        solutions: Sequence[Solution],
+        *,
+        exact: bool,
+        limit: float | None,
+    ) -> Frontier:
+        """Collect solutions, which may be fewer than the values: no policy meets the others."""
+        problem, beyond = family.problem, values.size - len(solutions)
+        proved = [s.has_policy and s.status is not Status.UNDECIDED for s in solutions] + [False] * beyond
+
+        def known(number: Callable[[Solution], float]) -> Floats:
+            return np.where(proved, [*map(number, solutions), *[np.nan] * beyond], np.nan)
+
+        nothing = np.full((beyond, problem.n_quotas), np.nan)
+        return cls(
+            quota=family.quota,
+            values=values,
+            gains=known(lambda s: s.gain),
+            uppers=known(lambda s: s.upper),
+            duals=known(family.price),
+            shares=np.vstack([*(problem.units.values(s.shares) for s in solutions), nothing]),
+            solutions=tuple(solutions),
+            exact=exact,
+            quota_names=problem.names,
+            unit=reward_scale(problem),
+            limit=limit,
+        )
+
+    @cached_property
+    def slopes(self) -> Floats:
+        """Change of gain per unit owed: exact, on each segment, (N - 1,); otherwise at each value, (N,)."""
+        return np.diff(self.gains) / np.diff(self.values) if self.exact else -self.duals
+
+    @property
+    def breakpoints(self) -> Floats:
+        """Values at which the slope changes, the last feasible one included, (B,)."""
+        if not self.exact:
+            raise ProblemError("this frontier was computed at given values; leave values out for its bends")
+        return self.values[1:]
+
+    @property
+    def last_feasible(self) -> float:
+        """Largest value of the frontier that can be met; NaN where none can."""
+        return float(self.values[self._met[-1]]) if self._met else math.nan
+
+    @cached_property
+    def prices(self) -> Floats:
+        """Price of fairness at each value: gain given up against the first value, (N,)."""
+        return self.gains[0] - self.gains
+
+    @cached_property
+    def relative_prices(self) -> Floats:
+        """Price of fairness as a part of the first value's gain, (N,); NaN where that gain is 0."""
+        first = abs(float(self.gains[0]))
+        return self.prices / first if first > 0 else np.full(self.values.size, np.nan)
+
+    @cached_property
+    def share_changes(self) -> Floats:
+        """Who pays: change of every quota's share against the first value, (N, K)."""
+        return self.shares - self.shares[0]
+
+    @cached_property
+    def shadow_prices(self) -> tuple[ShadowPrice, ...]:
+        """Price of a unit owed at each value that can be met."""
+        return tuple(map(self._price_at, self._met))
+
+    def gain_at(self, value: float) -> float:
+        """Best gain at any value, by interpolation along the exact segments."""
+        self._require_exact(value)
+        return float(np.interp(value, self.values, self.gains))
+
+    def shadow_price(self, value: float) -> ShadowPrice:
+        """Price of a unit owed at any value of an exact frontier, or at a given one."""
+        at = np.flatnonzero(self.values == value)
+        if at.size and int(at[0]) in self._met:
+            return self._price_at(int(at[0]))
+        self._require_exact(value)
+        k = int(np.searchsorted(self.values, value)) - 1
+        price = max(0.0, -float(self.slopes[k]))
+        return ShadowPrice(price, price, price, float(self.values[k]), float(self.values[k + 1]), True)
+
+    @property
+    def _met(self) -> list[int]:
+        return np.flatnonzero(np.isfinite(self.gains)).tolist()
+
+    def _require_exact(self, value: float) -> None:
+        if not self.exact:
+            raise ProblemError("between given values the gain is not known; leave values out for all of it")
+        if not self.values[0] <= value <= self.values[-1]:
+            raise ProblemError(
+                f"{value} is outside of the feasible values, {self.values[0]:.6g} to {self.values[-1]:.6g}"
+            )
+
+    def _price_at(self, j: int) -> ShadowPrice:
+        """Price at point j: the curve is concave, so chords to its neighbours bound its slopes there."""
+        at = self._met.index(j)
+        before, after = self._met[:at], self._met[at + 1 :]
+        low, high, blur = 0.0, math.inf, 0.0  # blur: by how much gaps alone may part the two chords
+        for i in before[-1:]:
+            low = max(-self._chord(i, j), 0.0)
+            blur += self._blur(i, j)
+        for i in after[:1]:
+            high = max(self._chord(i, j), 0.0)
+            blur += self._blur(i, j)
+        one = high - low <= blur + _SAME * self.unit
+        unique = (one and not before) if self.exact else (one or None)
+        holds = [*self._along(j, before[::-1]), j, *self._along(j, after)]
+        start, stop = self.values[min(holds)], self.values[max(holds)]
+        return ShadowPrice(float(self.duals[j]), low, high, float(start), float(stop), unique)
+
+    def _chord(self, i: int, j: int) -> float:
+        """Fall per unit from the ceiling at j to the gain at i."""
+        return float((self.uppers[j] - self.gains[i]) / abs(self.values[i] - self.values[j]))
+
+    def _blur(self, i: int, j: int) -> float:
+        gaps = (self.uppers - self.gains)[[i, j]].sum()
+        return float(gaps / abs(self.values[i] - self.values[j]))
+
+    def _along(self, j: int, others: list[int]) -> list[int]:
+        """Points, from j on, at which the ceiling of j's prices is attained: so it is all the way to them."""
+        tol = (_SAME if self.exact else self.solutions[j].tol) * self.unit
+        reached = []
+        for i in others:
+            ceiling = self.uppers[j] - self.duals[j] * (self.values[i] - self.values[j])
+            if ceiling - self.gains[i] > tol:
+                break
+            reached.append(i)
+        return reached
+
+    def __repr__(self) -> str:
+        kind = "exact" if self.exact else "at given values"
+        points = f"{self.values.size} points, last feasible {self.last_feasible:.6g}"
+        return f"Frontier({self.quota}, {kind}, {points})"

@@ -1,0 +1,109 @@
+"""Two quotas at once: the best gain for every combination of what they owe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from fairmdp.errors import ProblemError
+from fairmdp.frontiers.family import ALL, Family
+from fairmdp.frontiers.points import Engine, checked_values, frontier_at
+from fairmdp.problem import Problem
+from fairmdp.validation import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class FrontierGrid:
+    """Best gain for combinations of two quotas' ``at_least``.
+
+    Attributes
+    ----------
+    quotas : tuple of str
+        The two quotas that move.
+    values : tuple of ndarray
+        What each of them owes, ascending, (N,) and (M,).
+    gains, uppers : ndarray
+        Best gain and proven ceiling for each combination, (N, M); NaN where no policy is fair.
+    worst_slacks : ndarray
+        Smallest slack of a quota, (N, M).
+    shares : ndarray
+        Share of every quota's set, (N, M, K).
+    quota_names : tuple of str
+        Names of the K quotas.
+    """
+
+    quotas: tuple[str, str]
+    values: tuple[Floats, Floats]
+    gains: Floats
+    uppers: Floats
+    worst_slacks: Floats
+    shares: Floats
+    quota_names: tuple[str, ...]
+
+
+def frontier_grid(
+    problem: Problem,
+    first: str,
+    second: str,
+    first_values: Iterable[float],
+    second_values: Iterable[float],
+    *,
+    method: str = "auto",
+    tol: float = 1e-6,
+    engine: Engine = map,
+) -> FrontierGrid:
+    """Compute the best gain for every combination of two quotas' ``at_least``.
+
+    Parameters
+    ----------
+    problem
+        Model and quotas; the others stay as they are.
+    first, second
+        Names of the two quotas that move.
+    first_values, second_values
+        What each of them is to owe.
+    method, tol
+        As for `solve`.
+    engine
+        Where the rows of the grid are solved, as for `frontier`; it does not change the result.
+
+    Examples
+    --------
+    >>> from fairmdp import frontier_grid, scenarios
+    >>> frontier_grid(scenarios.three_state(), "s1", "s2", [0.1, 0.46], [0.1, 0.3, 0.46]).gains.round(4)
+    array([[0.5216, 0.4174, 0.1292],
+           [0.496 , 0.316 ,    nan]])
+    """
+    if first == second or ALL in (first, second):
+        raise ProblemError("a grid takes two different quotas by name")
+    down, across = Family(problem, first), Family(problem, second)
+    rows, columns = checked_values(down, first_values), checked_values(across, second_values)
+    solve_row = partial(_row, down, second, columns, method, tol)
+    gains, uppers, slacks, shares = zip(*engine(solve_row, rows.tolist()), strict=True)
+    return FrontierGrid(
+        quotas=(first, second),
+        values=(rows, columns),
+        gains=np.array(gains),
+        uppers=np.array(uppers),
+        worst_slacks=np.array(slacks),
+        shares=np.array(shares),
+        quota_names=problem.names,
+    )
+
+
+def _row(
+    down: Family, second: str, values: Floats, method: str, tol: float, owed: float
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Gains, ceilings, worst slacks and shares of one row; nothing fair where the row itself is refused."""
+    try:
+        family = Family(down.at(owed), second)
+    except ProblemError:
+        nothing = np.full(values.size, np.nan)
+        return nothing, nothing, nothing, np.full((values.size, down.problem.n_quotas), np.nan)
+    row = frontier_at(family, values, method=method, tol=tol, engine=map, together=values.size)
+    slacks = np.full(values.size, np.nan)
+    slacks[: len(row.solutions)] = [s.worst_slack for s in row.solutions]
+    return row.gains, row.uppers, slacks, row.shares

@@ -1,0 +1,109 @@
+"""A frontier at given values: runs of neighbouring ones, each starting from what the last ones found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from fairmdp.errors import ProblemError
+from fairmdp.frontiers.curve import Frontier
+from fairmdp.frontiers.family import Family
+from fairmdp.problem import Problem
+from fairmdp.solution import Solution, Status
+from fairmdp.solvers.auto import choose, solve
+from fairmdp.validation import Floats, check_count
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+TOGETHER = 50
+"""Values that are solved one after the other; runs of them share nothing."""
+
+
+class Engine(Protocol):
+    """Where runs are solved: `map`, or a `ProcessPool`."""
+
+    def __call__(self, function: Callable[[T], R], tasks: Iterable[T], /) -> Iterator[R]: ...
+
+
+def checked_values(family: Family, values: Iterable[float]) -> Floats:
+    """Values in ascending order, each once."""
+    asked = np.unique(np.asarray(list(values), dtype=float))
+    if asked.size == 0 or not np.isfinite(asked).all() or asked[0] < family.first:
+        least = "that are not negative" if family.first == 0 else f"from {family.first:.12g} on"
+        raise ProblemError(f"values must be numbers {least}, at least one")
+    return asked
+
+
+def frontier_at(
+    family: Family, values: Floats, *, method: str, tol: float, engine: Engine, together: int
+) -> Frontier:
+    """Frontier at ascending values."""
+    check_count("together", together)
+    runs = [values[k : k + together] for k in range(0, values.size, together)]
+    solutions: list[Solution] = []
+    for found, run in zip(engine(partial(solve_run, family, method, tol), runs), runs, strict=True):
+        solutions += found
+        if len(found) < run.size or not found[-1].has_policy:
+            break
+    limit = None
+    if solutions and not solutions[-1].has_policy:
+        limit = family.limit(float(values[len(solutions) - 1]), solutions[-1])
+    return Frontier.of(family, values, solutions, exact=False, limit=limit)
+
+
+def solve_run(family: Family, method: str, tol: float, values: Sequence[float]) -> list[Solution]:
+    """Solutions at ascending values, up to the first that cannot be met: neither can those beyond it."""
+    solver = _solver(family.problem, method, tol)
+    solutions: list[Solution] = []
+    for value in map(float, values):
+        solution = family.solve(value, solver)
+        if solution is None:  # refused outright
+            break
+        solutions.append(solution)
+        if not solution.has_policy:
+            break
+    return solutions
+
+
+def _solver(problem: Problem, method: str, tol: float) -> Callable[[Problem], Solution]:
+    """A solver that remembers what it has found for the same model under other bounds."""
+    chosen, reason = choose(problem) if method == "auto" else (method, "")
+    if chosen == "colgen":
+        return _Columns(tol, reason)
+    return _Starts(method, tol)
+
+
+class _Starts:
+    """`solve`, from the last solution."""
+
+    def __init__(self, method: str, tol: float) -> None:
+        self._method, self._tol = method, tol
+        self._last: Solution | None = None
+
+    def __call__(self, problem: Problem) -> Solution:
+        solution = solve(problem, method=self._method, tol=self._tol, start=self._last)
+        if solution.has_policy:
+            self._last = solution
+        return solution
+
+
+class _Columns:
+    """Column generation from all columns so far; where it stalls, `solve` picks what else to try."""
+
+    def __init__(self, tol: float, reason: str) -> None:
+        from fairmdp.solvers.colgen import Sweep  # compiled kernels
+
+        self._sweep, self._tol, self._reason = Sweep(tol=tol), tol, reason
+
+    def __call__(self, problem: Problem) -> Solution:
+        solution = self._sweep.solve(problem)
+        if not self._reason:
+            return solution
+        if solution.status not in (Status.OPTIMAL, Status.INFEASIBLE):
+            return solve(problem, tol=self._tol, start=solution)
+        return replace(solution, method=f"{solution.method}; {self._reason}")

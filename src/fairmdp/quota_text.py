@@ -1,0 +1,76 @@
+"""Bounds as people write them, ``home>=0.25``, and as model checkers do, ``LRA>=0.25 ["home"]``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from fairmdp.errors import ProblemError
+from fairmdp.problem import Problem, Quota
+from fairmdp.validation import there_are
+
+_OURS = re.compile(r"(?P<name>.+?)\s*(?P<side>>=|<=)\s*(?P<share>[^<>=\s]+)")
+_THEIRS = re.compile(
+    r'(?:LRA|S)\s*(?P<side>>=|<=|>|<|=)\s*(?P<share>[^<>=\s\[]+)\s*\[\s*"(?P<name>[^"]+)"\s*\]', re.ASCII
+)
+
+
+def parse_quota(problem: Problem, text: str) -> Quota:
+    """Read a bound on a quota, label, state or state/action of a problem.
+
+    Parameters
+    ----------
+    problem
+        Where the name is looked up: among the quotas, to which the labels of PRISM and Storm files belong,
+        then among the states, then as ``state/action``.
+    text
+        ``name>=0.25``, ``name<=10%``, or as in Storm and MultiGain ``LRA>=0.25 ["name"]``,
+        ``S<=0.1 ["name"]``.
+
+    Returns
+    -------
+    Quota
+        For `Problem.with_quotas`. The other bound of a quota of that name is kept.
+
+    Examples
+    --------
+    >>> from fairmdp import scenarios
+    >>> problem = scenarios.three_state()
+    >>> parse_quota(problem, 'LRA>=0.25 ["s2"]')
+    Quota('s2', at_least=0.25)
+    """
+    try:
+        name, side, share = split_quota(text)
+    except ProblemError as error:
+        raise ProblemError(f"quota {error}") from None
+    bounds: dict[str, Any] = {side: share}
+    if name in problem.names:
+        return replace(problem.quotas[problem.quota_index(name)], **bounds)
+    mdp = problem.mdp
+    state, slash, action = name.rpartition("/")
+    if slash and not (mdp.states and name in mdp.states):
+        return Quota(name, pairs=[mdp.pair_index(state, action)], **bounds)
+    try:
+        return Quota(name, states=[mdp.state_index(name)], **bounds)
+    except ProblemError:
+        known = there_are(list(dict.fromkeys([*problem.names, *(mdp.states or ())])))
+        raise ProblemError(f"there is no quota or state called {name!r}{known}") from None
+
+
+def split_quota(text: str) -> tuple[str, str, float]:
+    """Name, ``at_least`` or ``at_most``, and share of a bound."""
+    if not isinstance(text, str):
+        raise ProblemError(f"{text!r}: expected text such as 'ward_b>=0.25'")
+    match = _THEIRS.fullmatch(text.strip()) or _OURS.fullmatch(text.strip())
+    if match is None or match["side"] not in (">=", "<="):
+        raise ProblemError(
+            f"{text!r}: expected NAME>=SHARE or NAME<=SHARE, such as 'ward_b>=0.25', or LRA>=SHARE [\"NAME\"]"
+        )
+    share = match["share"]
+    try:
+        number = float(share.removesuffix("%"))
+    except ValueError:
+        raise ProblemError(f"{text!r}: {share!r} is not a number") from None
+    side = "at_least" if match["side"] == ">=" else "at_most"
+    return match["name"], side, number / 100 if share.endswith("%") else number
