@@ -36,6 +36,9 @@ smartquotes = False  # --option stays --option
 html_theme = "furo"
 html_title = f"fairmdp {release}"
 html_copy_source = False
+html_show_copyright = False
+html_static_path = ["static"]
+html_css_files = ["wide.css"]
 
 myst_enable_extensions = ["attrs_inline", "deflist"]
 myst_heading_anchors = 3
