@@ -1,5 +1,6 @@
 """The README and every page of the documentation are true: what they tell a reader to do is done and compared."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,11 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 def test_page(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     run_page(page, capsys, monkeypatch)
+
+
+def test_links_of_the_readme_lead_somewhere():
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / "README.md").read_text())
+    assert len(links) > 10 and [link for link in links if not (ROOT / link).exists()] == []
 
 
 def test_every_page_is_linked():
