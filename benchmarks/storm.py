@@ -2,7 +2,7 @@
 
     python -m benchmarks.storm --out benchmarks/results/storm.csv
 
-Needs the extra ``storm``. The models are those of `exact_scaling` (garnet), written once as DRN; Storm and we
+Needs the extra ``storm``. The models are those of `exact` (garnet), written once as DRN; Storm and we
 read the same file, and reading is not counted. Storm is asked ``multi(R max=? [LRA], LRA>=q ["g0"], ...)`` at
 its default precision, 1e-4 absolute for such queries, and with K = 0 ``R max=? [LRA]`` (value iteration,
 1e-6). We solve to a certified relative gap of 1e-6. Every case runs in a process of its own, after a small
@@ -26,7 +26,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from benchmarks.exact_scaling import garnet
+from benchmarks.problems.garnet import garnet
 from benchmarks.table import table
 
 FIELDS = ["states", "quotas", "solver", "cpu_s", "peak_mb", "value", "upper", "error", "ratio"]
@@ -51,16 +51,12 @@ def main():
 
 def compare(n, n_quotas, limit, add):
     """Make a model and have it solved twice."""
-    from fairmdp import MDP, Problem, Quota, save
+    from fairmdp import save
 
-    P, r, s_of, groups, owed = garnet(n, n_quotas) if n_quotas else (*garnet(n, 1)[:3], [], [])
-    quotas = [
-        Quota(f"g{k}", states=group, at_least=q)
-        for k, (group, q) in enumerate(zip(groups, owed, strict=True))
-    ]
+    problem = garnet(n, n_quotas) if n_quotas else garnet(n, 1).without_quotas()
     with tempfile.TemporaryDirectory() as folder:
         file = str(Path(folder) / "model.drn")
-        save(Problem(MDP(P, r, s_of), quotas), file)
+        save(problem, file)
         case = {"states": n, "quotas": n_quotas}
         mine = child("ours", file, None)
         add({**case, "solver": "ours", **mine})
@@ -76,7 +72,7 @@ def compare(n, n_quotas, limit, add):
         )
         return
     outside = max(theirs["value"] - mine["upper"], mine["value"] - theirs["value"], 0)
-    theirs |= {"error": outside / np.ptp(r), "ratio": round(theirs["cpu_s"] / mine["cpu_s"], 1)}
+    theirs |= {"error": outside / np.ptp(problem.mdp.r), "ratio": round(theirs["cpu_s"] / mine["cpu_s"], 1)}
     add({**case, "solver": "storm", **theirs})
 
 

@@ -33,7 +33,7 @@ learned = fm.learn(clinic, quotas, samples=100_000, seed=7)
 print(f"learned from {learned.samples:,} samples: gain {learned.gain:.3f} +- {learned.gain_se:.3f}")
 print(f"  {learned.claim}")
 
-proof = fm.certify(clinic, learned.policy, quotas, samples=400_000, seed=7, training=learned.counts)
+proof = fm.certify(clinic, learned.policy, quotas, samples=1_000_000, seed=7, training=learned.counts)
 print(f"certified from {proof.samples:,} fresh samples: {proof.verdict}")
 print(
     f"  share of time that the second queue is short: {proof.share_low[0]:.3f} to {proof.share_high[0]:.3f}"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fairmdp import Quota, scenarios
-from fairmdp.engine import ProcessPool
+from fairmdp import FunctionSimulator, Quota, scenarios
+from fairmdp.engine import ProcessPool, RayCluster
 from fairmdp.learning.counts import CHUNK
 from fairmdp.solvers.plugin import learn_plugin
 
@@ -53,6 +53,18 @@ class Once(Plain):
         misbehave(self.how)
 
 
+class OnceAtChunk(Once):
+    """Misbehaves the first time that it is asked for one chunk of a seed."""
+
+    def __init__(self, how, marker, seed):
+        super().__init__(how, marker)
+        self.word = seed.generate_state(1)[0]
+
+    def misbehave(self, rng):
+        if rng.bit_generator.seed_seq.generate_state(1)[0] == self.word:
+            super().misbehave(rng)
+
+
 class AtChunk(Plain):
     """Misbehaves whenever it is asked for one chunk of a seed, known by its first random number."""
 
@@ -76,6 +88,29 @@ def misbehave(how):
         time.sleep(600)
 
 
+class Flaky(Plain):
+    """Answers one pair at a time by a function that fails once in 10,000 calls, and logs that."""
+
+    def __init__(self, log):
+        super().__init__()
+        self.failures, self.calls = log, 0
+        self.ends = np.cumsum(self.mdp.P.toarray(), axis=1)
+        self.inner = FunctionSimulator(self.step, self.n_states, self.n_actions)
+
+    def sample(self, states, actions, rng):
+        return self.inner.sample(states, actions, rng)
+
+    def step(self, state, action, rng):
+        self.calls += 1
+        uniform = rng.random()
+        if self.failures is not None and self.calls % 10_000 == 0:
+            with open(self.failures, "a") as file:
+                file.write("failed\n")
+            raise ConnectionError("the line is dead")
+        pair = self.mdp.pair_ptr[state] + action
+        return int((uniform >= self.ends[pair, :-1]).sum()), self.mdp.r[pair]
+
+
 class Unloadable(Plain):
     """Survives pickling, but not the way back."""
 
@@ -93,15 +128,20 @@ def slow_square(seconds_and_number):
     return number**2
 
 
-def drive(folder, log, chunks, killed_after):
-    """A run of its own, which may be killed, or hang in its first chunk; prints a digest of the result."""
+def drive(folder, log, chunks, killed_after, address):
+    """A run of its own, which may be killed, or hang in its first chunk; prints a digest of the result.
+
+    It is spread over processes, or over the Ray cluster with that address.
+    """
     hanging = AtChunk("hang", np.random.SeedSequence(5, spawn_key=(0, 0)), log)
 
     def progress(done, planned, estimate):
         if done >= killed_after * CHUNK:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    with ProcessPool(2, folder=folder) as engine:
+    with (
+        RayCluster(2, address=address, folder=folder) if address else ProcessPool(2, folder=folder) as engine
+    ):
         learned = learn_plugin(
             hanging if killed_after < 0 else Plain(log), QUOTAS, samples=chunks * CHUNK, seed=5, run_chunks=engine,
             progress=progress if killed_after > 0 else None,
@@ -119,4 +159,4 @@ if __name__ == "__main__":
     # Not as __main__: the simulator's pickle names its module.
     from engine_simulators import drive as drive_imported
 
-    drive_imported(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    drive_imported(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5])

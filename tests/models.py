@@ -122,3 +122,18 @@ def hiring(K, leave, p_a, accept, outside, worth, tau, quota):
 
 def _binomial(n, k, p):
     return factorial(n) / factorial(k) / factorial(n - k) * p**k * (1 - p) ** (n - k)
+
+
+def lattice_queue(room, arrival=0.4):
+    """Three queues of limited room in overload, one server: the action is whom to serve. Mixes slowly."""
+    sizes = (room + 1,) * 3
+    n = (room + 1) ** 3
+    lengths = np.stack(np.unravel_index(np.arange(n), sizes), axis=1)
+    P, r = np.zeros((3 * n, n)), np.zeros(3 * n)
+    for a in range(3):
+        r[a::3] = (1.0, 0.6, 0.3)[a] * (lengths[:, a] > 0)
+        after = lengths - (np.arange(3) == a) * (lengths > 0)
+        for bits in np.ndindex(2, 2, 2):
+            to = np.ravel_multi_index(np.minimum(after + bits, room).T, sizes)
+            np.add.at(P, (np.arange(n) * 3 + a, to), np.prod(np.where(bits, arrival, 1 - arrival)))
+    return MDP(P, r, np.repeat(np.arange(n), 3))

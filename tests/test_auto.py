@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from checks import assert_optimal
-from models import random_problem
+from models import lattice_queue, random_problem
 
 from fairmdp import MDP, Problem, Quota, SolverError, Status, scenarios, solve, verify
 from fairmdp.solvers import auto
+from fairmdp.solvers.repair import gave_up
 
 
 def slow_queue(n):
@@ -28,9 +29,10 @@ def slow_queue(n):
         (scenarios.three_state(), "lp", ""),
         (scenarios.garnet(600, n_quotas=4), "dual", "mixes fast and its quotas are few"),
         (Problem(scenarios.garnet(600, n_quotas=0).mdp, rho=np.full(600, 1e-4)), "proximal", "many disjoint quotas"),
-        (Problem(slow_queue(1500), [Quota("low", states=range(700), at_least=0.4)]), "lp", "mixes slowly and is small"),
+        (Problem(slow_queue(1500), [Quota("low", states=range(700), at_least=0.4)]), "lp", "stay where they began"),
+        (Problem(lattice_queue(9), [Quota("short", states=range(300), at_least=0.4)]), "colgen", "mixes slowly"),
     ],
-    ids=["small", "few quotas", "a quota for every state", "slow and small"],
+    ids=["small", "few quotas", "a quota for every state", "stuck and small", "slow"],
 )  # fmt: skip
 def test_the_choice_and_its_reason(problem, method, words):
     chosen, reason = auto.choose(problem)
@@ -38,7 +40,7 @@ def test_the_choice_and_its_reason(problem, method, words):
 
 
 def test_slow_and_large_goes_to_column_generation(monkeypatch):
-    monkeypatch.setattr(auto, "_LP_SLOW_PAIRS", 0)
+    monkeypatch.setattr(auto, "_LP_STUCK_PAIRS", 0)
     problem = Problem(slow_queue(1500), [Quota("low", states=range(700), at_least=0.4)])
     assert auto.choose(problem)[0] == "colgen"
     many_overlapping = [Quota(f"q{k}", states=[k, k + 1], at_least=1e-5) for k in range(150)]
@@ -117,3 +119,16 @@ def test_progress_is_reported():
     solve(scenarios.garnet(800, n_quotas=3), progress=rows.append)
     assert rows and set(rows[-1]) == {"upper", "lower", "gap", "worst_slack", "seconds"}
     assert rows[-1]["gap"] <= 1e-6
+
+
+def test_what_nobody_can_help_is_not_asked_twice(monkeypatch):
+    """A gap that is the price of tying classes together stays, whichever method is asked."""
+    problem = scenarios.garnet(600, n_quotas=3)
+    true_run, asked = auto._run, []
+
+    def run(method, *arguments):
+        asked.append(method)
+        return replace(true_run(method, *arguments), status=Status.FEASIBLE, notes=(gave_up(1e-4),))
+
+    monkeypatch.setattr(auto, "_run", run)
+    assert solve(problem).status is Status.FEASIBLE and asked == ["dual"]

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from fairmdp import MDP, Chain, Problem, ProblemError, Quota, scenarios, solve_lp
-from fairmdp.learning.certify import certify
-from fairmdp.learning.counts import Counts
-from fairmdp.learning.rollouts import ladder
+from fairmdp.learning.certify import CERTIFYING, certify
+from fairmdp.learning.counts import Counts, seed_stream
+from fairmdp.learning.rollouts import ladder, run_policy
 from fairmdp.solvers.plugin import learn_plugin
 
 UNIFORM = np.full(6, 0.5)  # on the paper's instance: every share is 1/3, the gain 0.25
@@ -122,6 +122,14 @@ def test_actions_are_drawn_from_the_policy():
     shares = np.bincount(pairs, minlength=5) / 40_000
     np.testing.assert_allclose(shares, pi, atol=0.01)
     assert shares[0] == shares[2] == 0
+
+
+def test_half_of_the_level_is_held_back_for_the_approximation(mdp, simulator):
+    """Where all of it was spent, 92 % of the certificates of a slow chain held, not 95 %."""
+    found = certify(simulator, UNIFORM, owing(0.3), samples=5000, delta=0.05, seed=3)
+    seeds = seed_stream(3, CERTIFYING)
+    spent, _ = run_policy(simulator, Problem(mdp, owing(0.3)), UNIFORM, 5000, 0.025, seeds, None, map)
+    assert (found.gain_low, found.gain_high) == (spent.low[-1], spent.high[-1])
 
 
 # --- verdicts

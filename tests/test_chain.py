@@ -17,13 +17,15 @@ def random_chain(n, seed, density=1.0):
     return P / P.sum(axis=1, keepdims=True)
 
 
-@pytest.fixture(params=["dense", "sweeps", "factors"])
+@pytest.fixture(params=["dense", "sweeps", "factors", "gmres"])
 def branch(request, monkeypatch):
     """Send small chains through each way of solving."""
     if request.param != "dense":
         monkeypatch.setattr(chain_module, "_DENSE", 1)
-    if request.param == "factors":
+    if request.param in ("factors", "gmres"):
         monkeypatch.setattr(chain_module, "_SWEEPS", 0)
+    if request.param == "gmres":
+        monkeypatch.setattr(chain_module, "_FACTORED", 1)
     return request.param
 
 
@@ -46,6 +48,16 @@ def test_hitting_times_are_expected_steps(seed, branch):
     rest = np.delete(np.arange(12), 3)
     assert steps[3] == pytest.approx(0, abs=1e-9)
     assert steps[rest] == pytest.approx(1 + P[np.ix_(rest, rest)] @ steps[rest], rel=1e-9)
+
+
+def test_laws_beyond_the_range_of_floats():
+    """The last state is 1e600 times as heavy as the first, from which elimination begins to count."""
+    n, up, down = 61, 0.5, 0.5e-10
+    P = np.diag(np.full(n - 1, up), 1) + np.diag(np.full(n - 1, down), -1)
+    P += np.diag(1 - P.sum(axis=1))
+    nu = Chain(csr_array(P)).shares
+    assert nu[-1] == pytest.approx(1 - 1e-10, rel=1e-12)
+    assert nu[-20:] / nu[-1] == pytest.approx(1e-10 ** np.arange(19, -1, -1.0), rel=1e-9)
 
 
 def test_rare_states_keep_their_relative_accuracy():

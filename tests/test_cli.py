@@ -129,8 +129,13 @@ def test_mirror_prints_rows_and_ends_with_the_certified_policy(run, tmp_path):
     assert code == 1 and "belongs to a run with another model, seed or options" in err
 
 
+def test_out_of_time_is_exit_code_4(run):
+    code, out, _ = run("solve", "three-state", "--method", "colgen", "--seconds", "1e-6", "--json")
+    assert code == 4 and "out of time" in json.loads(out)["notes"][0]
+
+
 def test_mirror_takes_a_budget_of_time_and_gives_json(run):
-    code, out, _ = run("solve", "three-state", "--method", "mirror", "--time", "0.5", "--json")
+    code, out, _ = run("solve", "three-state", "--method", "mirror", "--seconds", "0.5", "--json")
     answer = json.loads(out)
     assert (
         code == 4 and answer["counters"]["steps"] > 10_000 and answer["status"] in ("feasible", "undecided")
@@ -153,9 +158,9 @@ def test_mirror_takes_a_budget_of_time_and_gives_json(run):
         (["solve", "three-state", "--quota", "s0=0.1"], 2, "expected NAME>=SHARE or NAME<=SHARE"),
         (["solve", "three-state", "--quota", "s0>=big"], 2, "'big' is not a number"),
         (["solve", "three-state", "--method", "magic"], 1, "there is no method 'magic'"),
-        (["solve", "three-state", "--steps", "100"], 2, "--steps, --time and --checkpoint go with --method mirror"),
+        (["solve", "three-state", "--steps", "100"], 2, "--steps and --checkpoint go with --method mirror"),
         (["solve", "three-state", "--method", "mirror", "--steps", "0"], 2, "0 is not in the range x>=1"),
-        (["solve", "three-state", "--method", "mirror", "--time", "0"], 2, "0.0 is not in the range x>0"),
+        (["solve", "three-state", "--method", "mirror", "--seconds", "0"], 2, "0.0 is not in the range x>0"),
         (["solve", "three-state", "--method", "mirror", "--quota", "s0<=0.5"], 1, "mirror descent takes at_least only"),
         (["solve", "three-state", "--tol", "-1"], 1, "tol is -1.0"),
         (["solve", "three-state", "-o", "no/where.json"], 2, "there is no such folder"),

@@ -2,11 +2,13 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
 
 from fairmdp.cli import cli
+from fairmdp.cli.learn import _progress
 
 SIMULATOR = '''
 import numpy as np
@@ -103,3 +105,21 @@ def test_quotas_out_of_reach(run):
     assert ended.exit_code == 3
     assert "no policy seems to meet the quotas" in ended.stdout
     assert "inf" not in ended.stdout and "nan" not in ended.stdout
+
+
+def test_progress_shows_samples_time_left_and_bounds_now_and_then(capsys):
+    clock = iter([0.0, 1.0, 4.0, 4.5, 6.0, 8.0, 8.0])  # looking costs half a second, so not again at 6 or 8
+    asked = []
+
+    def estimate():
+        asked.append(1)
+        return SimpleNamespace(gain=0.44, gain_se=0.002, worst_slack=0.001)
+
+    show = _progress(lambda: next(clock))
+    for done in (100, 200, 300, 400):
+        show(done, 400, estimate)
+    lines = capsys.readouterr().err.split("\r")[1:]
+    assert lines[0].strip() == "100 of 400 samples, 3 s left"
+    assert lines[1].strip() == "200 of 400 samples, 4 s left; gain 0.4400 +- 0.0020, worst slack +0.0010"
+    assert "300 of 400 samples, 2 s left; gain 0.4400" in lines[2]
+    assert lines[3].endswith("\n") and asked == [1]

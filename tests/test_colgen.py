@@ -5,6 +5,7 @@ import pytest
 from scipy.sparse import coo_array
 
 from fairmdp import MDP, Problem, ProblemError, Quota, Status, scenarios, solve_lp, verify
+from fairmdp.certificate import rounded
 from fairmdp.certificate.checker import factor_limit
 from fairmdp.solvers import conflict
 from fairmdp.solvers.colgen import solve_colgen
@@ -84,6 +85,17 @@ def test_large_problems_explain_infeasibility_too(monkeypatch, excess):
     assert solve_lp(nearest).status is Status.OPTIMAL
     moved = np.abs(why.nearest_at_least - owed).sum()
     assert moved <= np.abs(exact.nearest_at_least - owed).sum() + 2e-4
+
+
+def test_a_quick_look_proves_what_is_far_beyond():
+    problem = scenarios.garnet(n_states=300, n_quotas=3, seed=5)
+    limit = largest_factor(problem).upper
+    asked = np.ones(3)
+    assert conflict.quick_proof(problem.with_bounds(at_least=0.99 * limit * problem.at_least), asked) is None
+    beyond = problem.with_bounds(at_least=1.1 * limit * problem.at_least)
+    h, mu = conflict.quick_proof(beyond, asked)
+    assert 0 <= problem.mdp.r.min() and problem.mdp.r.max() <= 1
+    assert rounded.ceiling(beyond, problem.mdp.r, h, mu) <= -1
 
 
 def test_start_and_interrupt():

@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 from fairmdp import MDP, Chain, Problem, ProblemError, Quota, Status, scenarios, solve_lp, verify
 from fairmdp.chain import policy_matrix
 from fairmdp.kernels import bellman
+from fairmdp.solvers import conflict
 from fairmdp.solvers.colgen import solve_colgen
 from fairmdp.solvers.dual import solve_dual
 from fairmdp.solvers.policy import uniform_policy
@@ -265,3 +266,12 @@ def test_uniform_start_matches_policy():
     np.testing.assert_allclose(
         device.improve(np.zeros(20), np.zeros(5), 1e9).pi, uniform_policy(problem.mdp), rtol=1e-6
     )
+
+
+def test_quotas_far_beyond_reach_are_refuted_at_the_first_step(monkeypatch):
+    monkeypatch.setattr(conflict, "_SMALL", 0)
+    problem = scenarios.garnet(n_states=400, n_quotas=3, seed=5)
+    beyond = problem.with_bounds(at_least=1.1 * conflict.largest_factor(problem).upper * problem.at_least)
+    sol = solve_dual(beyond)
+    assert sol.status is Status.INFEASIBLE and verify(beyond, sol).ok
+    assert sol.counters["steps"] == 1

@@ -25,6 +25,7 @@ from fairmdp.learning.simulate import simulate
 
 LAKE_4, LAKE_8 = {"map_name": "4x4"}, {"map_name": "8x8"}
 HOLES = [5, 7, 11, 12]
+NORTH_WEST = [s for s in range(500) if s // 100 < 2 and s // 20 % 5 < 2]  # where Taxi's cab is
 
 
 def made(name, **options):
@@ -275,6 +276,26 @@ def test_learning_agrees_with_the_exact_answer(make):
     assert abs(learned.shares[0] - falls) < 4 * learned.share_se[0]
     assert abs(learned.gain - gain) < 4 * learned.gain_se
     assert gain <= exact.gain <= gain + learned.gap
+
+
+@pytest.mark.parametrize(
+    "name, options, quota, samples",
+    [
+        ("FrozenLake-v1", LAKE_8, Quota("first row", states=range(8), at_least=0.3), 200_000),
+        ("Taxi-v4", {}, Quota("north west", states=NORTH_WEST, at_least=0.2), 600_000),
+    ],
+)
+def test_larger_environments_are_learned_and_runs_confirm_it(name, options, quota, samples):
+    mdp = from_gymnasium(made(name, **options), on_terminate="restart")
+    problem = Problem(mdp, [quota])
+    learned = learn_plugin(mdp.simulator(), [quota], samples=samples, seed=1)
+    x = learned.policy * Chain.of(mdp, learned.policy).shares[mdp.s_of]
+    share, gain = float((problem.members @ x)[0]), float(mdp.r @ x)
+    assert learned.guaranteed and share >= quota.at_least
+    assert gain <= solve(problem).gain + 1e-9 <= gain + learned.gap
+    seen = simulate(mdp, learned.policy, steps=4000, runs=100, quotas=[quota], seed=2)
+    assert abs(seen.shares[0] - share) < 4 * seen.share_se[0]
+    assert abs(seen.gain - gain) < 4 * seen.gain_se
 
 
 def test_a_function_as_a_simulator():

@@ -1,5 +1,6 @@
 """The default learner: counts, allocation, margins, claims, and what happens when things go wrong."""
 
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -307,3 +308,14 @@ def test_bad_quotas_and_simulators_are_refused(simulator):
         learn_plugin(simulator, [Quota("x", states=[7], at_least=0.1)], samples=1000)
     with pytest.raises(ProblemError, match="is not a simulator"):
         learn_plugin(object(), S2, samples=1000)
+
+
+def test_memory_grows_with_the_distinct_transitions_not_with_the_samples(simulator):
+    peaks = []
+    for chunks in (8, 80):
+        tracemalloc.start()
+        learned = learn_plugin(simulator, S2, samples=chunks * CHUNK)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert learned.counts.keys.size == 12
+    assert peaks[1] < 1.1 * peaks[0]

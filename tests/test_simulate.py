@@ -233,8 +233,8 @@ def test_an_interrupt_shows_what_was_seen_and_exits_with_4(run, monkeypatch):
 
     monkeypatch.setattr(ModelSimulator, "sample", tire)
     ended = run("three-state", "three.json")
-    assert ended.exit_code == 4 and "100 runs of 500 steps" in ended.stdout
-    assert "note    stopped after 500 steps" in ended.stdout
+    assert ended.exit_code == 4 and "25 runs of 500 steps" in ended.stdout
+    assert "note    stopped after 25 runs of 500 steps" in ended.stdout
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from models import random_problem
 
 from fairmdp import MDP, Problem, ProblemError, Quota, Status, scenarios, solve, solve_lp, verify
+from fairmdp.solvers.flow_lp import FlowLP
 from fairmdp.solvers.policy import policy_of
+from fairmdp.solvers.repair import pull_within
 
 
 @pytest.mark.parametrize("block", range(10))
@@ -190,3 +192,30 @@ def test_unknown_methods_are_named():
         solve(scenarios.three_state(), method="magic")
     with pytest.raises(ProblemError, match="solve takes a Problem, got a MDP"):
         solve(scenarios.three_state().mdp)
+
+
+def test_tiny_quotas_are_above_the_tolerances_of_highs():
+    """8e-10 of the time is below HiGHS's 1e-9, and would be forgiven if shares were not scaled to sum to n."""
+    n, owed = 400, 8e-10
+    stay_home, go_on = np.zeros(n, int), (np.arange(n) + 1) % n
+    P = np.eye(n)[np.column_stack([stay_home, go_on]).ravel()]
+    mdp = MDP(P, np.repeat((np.arange(n) == 0).astype(float), 2), np.repeat(np.arange(n), 2))
+    problem = Problem(mdp, [Quota("far", states=[1], at_least=owed)])
+    answer = FlowLP(problem, mdp.r).run()
+    assert answer.x[mdp.s_of == 1].sum() == pytest.approx(owed, rel=0.01)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_mixed_in_fits_into_the_room(seed):
+    """Half of each quota's room is left whatever the spread lacks, and no more than the largest room is mixed in."""
+    rng = np.random.default_rng(seed)
+    problem = scenarios.garnet(n_states=30, n_quotas=3, seed=seed)
+    low, high = 0.5 * problem.at_least, np.minimum(problem.at_least + 0.1, 0.95)
+    problem = problem.with_bounds(low, high)
+    spread = rng.dirichlet(np.full(problem.mdp.n_pairs, 0.05))
+    shares = problem.members @ spread
+    for room in (np.full(3, 0.01), np.array([1e-3, 1e-5, 1e-2])):
+        pull = pull_within(problem, room, spread)
+        assert 0 < pull <= room.max()
+        assert ((1 - pull) * (low + room) + pull * shares >= low + room / 2 - 1e-15).all()
+        assert ((1 - pull) * (high - room) + pull * shares <= high - room / 2 + 1e-15).all()

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from fairmdp import scenarios
     from fairmdp.certificate import Verdict, verify
     from fairmdp.chain import Chain, mixing_time
-    from fairmdp.engine import EngineError, ProcessPool
+    from fairmdp.engine import EngineError, ProcessPool, RayCluster
     from fairmdp.errors import FairMDPError, FormatError, ProblemError, SimulatorError, SolverError
     from fairmdp.fairness import Readout, readout
     from fairmdp.frontiers import Frontier, FrontierGrid, ShadowPrice, frontier, frontier_grid
@@ -54,6 +54,7 @@ _HOME = {
     "ProblemError": "fairmdp.errors",
     "ProcessPool": "fairmdp.engine",
     "Quota": "fairmdp.problem",
+    "RayCluster": "fairmdp.engine",
     "Readout": "fairmdp.fairness",
     "ShadowPrice": "fairmdp.frontiers",
     "Simulation": "fairmdp.learning.simulate",
@@ -104,6 +105,7 @@ __all__ = [
     "ProblemError",
     "ProcessPool",
     "Quota",
+    "RayCluster",
     "Readout",
     "ShadowPrice",
     "Simulation",

@@ -2,8 +2,9 @@
 
 A chain with one closed class has one long-run law, ``nu @ P == nu``. Each closed class is solved by
 itself: by the subtraction-free elimination of Grassmann, Taksar and Heyman where it is small (every share
-comes out with small *relative* error), by power sweeps where they converge, and by a sparse factorisation
-pinned at the heaviest state where they do not. No eigenvector is ever picked by its position.
+comes out with small *relative* error), by power sweeps where they converge, and where they do not by a
+sparse factorisation pinned at the heaviest state, or by GMRES where that would fill up. No eigenvector is
+ever picked by its position.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ NEARLY_REDUCIBLE = 1e3
 """Norm of the deviation matrix above which small errors in the model move the shares a lot."""
 
 _DENSE = 400  # states up to which dense O(n^3) work is immediate
+_FACTORED = 20_000  # states up to which a chain that hardly mixes is factored without asking GMRES first
 _SWEEPS = 2000  # power sweeps before a factorisation is tried
 _DAMPING = 0.1  # share of the old vector kept by a sweep, so that periodic chains converge too
 _MAX_POLICIES = 4096  # deterministic policies that are enumerated for an exact mixing time
@@ -137,6 +139,8 @@ class Chain:
             target = -self.shares[s0] * np.ones(self.n_states)
             target[s0] += 1
             h, converged = _bias_sweeps(self.P, target)
+            if not converged and self.n_states > _FACTORED:
+                h, converged = _bias_gmres(self.P, s0, target, 1e-3 * self.shares[s0])
             if converged:
                 return (h[s0] - h) / self.shares[s0]
         try:
@@ -187,6 +191,12 @@ class Chain:
         if converged:
             return nu
         s0 = int(np.argmax(nu))
+        if self.n_states > _FACTORED:
+            from fairmdp.kernels.krylov import Pinned  # compiled, for chains that are large and slow only
+
+            nu, error = Pinned(P, s0).law(np.full(self.n_states, 1 / self.n_states), 1e-15)
+            if error <= 1e-11:
+                return nu
         rest = np.delete(np.arange(self.n_states), s0)
         nu = np.ones(self.n_states)
         nu[rest] = np.maximum(self._factored(s0).solve(P[[s0]].toarray()[0, rest], trans="T"), 0.0)
@@ -270,8 +280,8 @@ def _gth(A: Floats) -> Floats:
     """Law of an irreducible chain by elimination without subtractions (Grassmann, Taksar, Heyman 1985)."""
     n = A.shape[0]
     for k in range(n - 1, 0, -1):
-        leaving = max(float(A[k, :k].sum()), 1e-290)
-        A[:k, k] /= leaving
+        with np.errstate(over="ignore"):
+            A[:k, k] = np.minimum(A[:k, k] / A[k, :k].sum(), 1e290)
         A[:k, :k] += np.outer(A[:k, k], A[k, :k])
     nu = np.zeros(n)
     nu[0] = 1.0
@@ -317,8 +327,10 @@ def _bias(P: csr_array, nu: Floats, centred: Floats) -> Floats:
         h = np.linalg.solve(np.eye(n) - P.toarray() + nu, centred)
         return h - nu @ h
     h, converged = _bias_sweeps(P, centred)
+    s0 = int(np.argmax(nu))
+    if not converged and n > _FACTORED:
+        h, converged = _bias_gmres(P, s0, centred, 1e-12 * float(np.ptp(centred)))
     if not converged:
-        s0 = int(np.argmax(nu))
         rest = np.delete(np.arange(n), s0)
         h = np.zeros(n)
         h[rest] = _factor(P, rest).solve(centred[rest])
@@ -341,6 +353,14 @@ def _bias_sweeps(P: csr_array, centred: Floats) -> tuple[Floats, bool]:
         h += (1 - _DAMPING) * residual
         h -= h[0]
     return h, False
+
+
+def _bias_gmres(P: csr_array, s0: int, centred: Floats, tol: float) -> tuple[Floats, bool]:
+    """Bias that is zero at s0, and whether what is left of its equations has a span within tol."""
+    from fairmdp.kernels.krylov import Pinned
+
+    h, _, left = Pinned(P, s0).bias(centred, tol)
+    return h, left <= tol
 
 
 def _period(P: csr_array) -> int:

@@ -14,6 +14,9 @@ from fairmdp.io.gym_model import check_on_terminate
 from fairmdp.mdp import ROW_SUM_TOL
 from fairmdp.validation import Floats, Ints, check_count, count_of, real_vector
 
+_STRETCH = 64  # calls that are made again when one of them fails
+_ATTEMPTS = 3
+
 Step = Callable[[int, int, np.random.Generator], tuple[int, float]]
 
 
@@ -32,7 +35,8 @@ class FunctionSimulator:
     Notes
     -----
     The function is called once per sample, a million times per second or so. Where that is too slow, write
-    a class with a vectorised ``sample`` (see `Simulator`).
+    a class with a vectorised ``sample`` (see `Simulator`). Where it raises, the last few calls are made again
+    with the same random numbers, up to three times in all, so that a failure now and then costs nothing.
 
     Examples
     --------
@@ -58,6 +62,28 @@ class FunctionSimulator:
         """Call the function for each pair in turn; a `SimulatorError` names the pair where it failed."""
         s_next = np.empty(len(states), np.int64)
         rewards = np.empty(len(states))
+        for first in range(0, len(states), _STRETCH):
+            part = slice(first, first + _STRETCH)
+            self._stretch(states[part], actions[part], rng, s_next[part], rewards[part])
+        return s_next, rewards
+
+    def _stretch(
+        self, states: Ints, actions: Ints, rng: np.random.Generator, s_next: Ints, rewards: Floats
+    ) -> None:
+        """Fill in the answers to a few pairs; after a failure, once more with the same random numbers."""
+        before = rng.bit_generator.state
+        for attempt in range(_ATTEMPTS):
+            try:
+                self._answer(states, actions, rng, s_next, rewards)
+                return
+            except SimulatorError as error:
+                if attempt == _ATTEMPTS - 1 or error.__cause__ is None:  # an answer that makes no sense
+                    raise
+                rng.bit_generator.state = before
+
+    def _answer(
+        self, states: Ints, actions: Ints, rng: np.random.Generator, s_next: Ints, rewards: Floats
+    ) -> None:
         for k, (s, a) in enumerate(
             zip(np.asarray(states).tolist(), np.asarray(actions).tolist(), strict=True)
         ):
@@ -73,7 +99,6 @@ class FunctionSimulator:
                     f"step answered state {s}, action {a} with {answer!r}, "
                     "expected a whole number and a reward, (next_state, reward)"
                 ) from None
-        return s_next, rewards
 
     def __repr__(self) -> str:
         return f"FunctionSimulator({self.n_states} states, {int(self.n_actions.sum())} pairs)"

@@ -12,6 +12,7 @@ import sys
 import click
 
 from fairmdp import __version__
+from fairmdp.cli.certify import certify
 from fairmdp.cli.compare import compare
 from fairmdp.cli.frontier import frontier
 from fairmdp.cli.learn import learn
@@ -33,7 +34,9 @@ def cli() -> None:
     """Policies that earn the most while giving everyone their due share of time, with proofs."""
 
 
-for command in (solve, verify, frontier, compare, learn, simulate, reproduce, scenarios, new, warmup):
+for command in (
+    solve, verify, frontier, compare, learn, certify, simulate, reproduce, scenarios, new, warmup,
+):  # fmt: skip
     cli.add_command(command)
 
 

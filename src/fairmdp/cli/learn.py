@@ -12,16 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairmdp.cli.source import problem_options, read_problem
+from fairmdp.cli.certify import plain, proof_lines, proof_record
+from fairmdp.cli.engine import engine_options, opened
+from fairmdp.cli.source import problem_options, read_simulator
 
 if TYPE_CHECKING:
     from fairmdp.learning.estimate import CertifiedPolicy, Estimate
-    from fairmdp.problem import Problem, Quota
-    from fairmdp.simulator import Simulator
+    from fairmdp.problem import Problem
     from fairmdp.validation import Floats
     from fairmdp.weights import Units
 
 _STOPPED = 4
+_FIRST_BOUNDS = 2.0  # seconds before bounds are shown along with the progress
+_RARELY = 20.0  # times what they cost, between one look at them and the next
 
 
 @click.command()
@@ -32,7 +35,7 @@ _STOPPED = 4
 @click.option("--seed", default=0, show_default=True, help="Everything random follows from it.")
 @click.option("--certify", "fresh", type=click.IntRange(1000), help="Certify with so many fresh samples.")
 @click.option("--rigorous", is_flag=True, help="With --certify: bounds that hold for any number of samples.")
-@click.option("--workers", type=click.IntRange(1), help="Draw in so many processes; the result is the same.")
+@engine_options
 @click.option(
     "--folder", type=click.Path(file_okay=False), help="Keep chunks of samples here and go on from them."
 )
@@ -49,10 +52,10 @@ def learn(
     seed: int,
     fresh: int | None,
     rigorous: bool,
-    workers: int | None,
     folder: str | None,
     as_json: bool,
     out: str | None,
+    **where: Any,
 ) -> None:
     """Learn a fair policy of SOURCE from samples alone.
 
@@ -72,23 +75,19 @@ def learn(
         raise click.UsageError("give --samples or --eps")
     if out is not None and not Path(out).absolute().parent.is_dir():
         raise click.UsageError(f"--out {out}: there is no such folder")
-    simulator, problem = _read(source, params, rho, quotas)
-    asked: tuple[Quota, ...] = problem.quotas
+    simulator, problem = read_simulator(source, params, rho, quotas)
     bar = _progress() if sys.stderr.isatty() and not as_json else None
-    goal: dict[str, Any] = {"samples": samples, "eps": eps, "delta": delta, "seed": seed, "progress": bar}
-    if workers is None and folder is None:
-        found = learn_plugin(simulator, asked, **goal)
-    else:
-        from fairmdp.engine import ProcessPool
-
-        with ProcessPool(workers, folder=folder) as engine:
-            found = learn_plugin(simulator, asked, run_chunks=engine, **goal)
     proof = None
-    if fresh is not None:
-        proof = certify(
-            simulator, found.policy, asked, samples=fresh, delta=delta, rigorous=rigorous, seed=seed,
-            training=found.counts,
+    with opened(**where, folder=folder) as engine:
+        found = learn_plugin(
+            simulator, problem.quotas, samples=samples, eps=eps, delta=delta, seed=seed, progress=bar,
+            run_chunks=engine,
         )  # fmt: skip
+        if fresh is not None:
+            proof = certify(
+                simulator, found.policy, problem.quotas, samples=fresh, delta=delta, rigorous=rigorous,
+                seed=seed, training=found.counts, run_chunks=engine,
+            )  # fmt: skip
     record = _as_dict(problem.units, found, proof)
     click.echo(json.dumps(record, allow_nan=False) if as_json else _text(source, problem, found, proof))
     if out is not None:
@@ -98,50 +97,23 @@ def learn(
     sys.exit(0 if found.finished and found.guaranteed else 3 if not found.feasible else _STOPPED)
 
 
-def _read(
-    source: str, params: tuple[str, ...], rho: str | None, quotas: tuple[str, ...]
-) -> tuple[Simulator, Problem]:
-    """A simulator and the quotas on it; a problem's model is only sampled from."""
-    from fairmdp.cli.source import apply_quotas
-    from fairmdp.learning.counts import shell_model
-    from fairmdp.problem import Problem
-    from fairmdp.simulator import CheckedSimulator
-
-    module, colon, name = source.partition(":")
-    if not colon or Path(source).exists():
-        problem = read_problem(source, params, rho, quotas)
-        return problem.mdp.simulator(), problem
-    if params:
-        raise click.UsageError("--param is for ready-made problems, not for a simulator of your own")
-    simulator = _imported(module, name)
-    shell = Problem(shell_model(CheckedSimulator(simulator)))
-    return simulator, apply_quotas(shell, rho, quotas)
-
-
-def _imported(module: str, name: str) -> Any:
-    """The simulator that a module of the working folder (or an installed one) defines."""
-    import importlib
-
-    sys.path.insert(0, "")
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except ImportError as error:
-        raise click.UsageError(f"cannot import {module}: {error}") from None
-    except AttributeError:
-        raise click.UsageError(f"module {module} has no {name}") from None
-    if isinstance(found, type) or (callable(found) and not hasattr(found, "sample")):
-        found = found()
-    return found
-
-
-def _progress() -> Callable[..., None]:
-    begun = time.perf_counter()
+def _progress(clock: Callable[[], float] = time.perf_counter) -> Callable[..., None]:
+    """Show samples and time left after every chunk, and bounds as often as they cost next to nothing."""
+    begun = clock()
+    due, bounds = begun + _FIRST_BOUNDS, ""
 
     def show(done: int, planned: int, estimate: Callable[[], Estimate]) -> None:
-        rate = done / (time.perf_counter() - begun)
-        left = (planned - done) / rate
+        nonlocal due, bounds
+        now = clock()
+        if now >= due:
+            found = estimate()
+            due = now + max(_FIRST_BOUNDS, _RARELY * (clock() - now))
+            bounds = f"; gain {found.gain:.4f} +- {found.gain_se:.4f}, worst slack {found.worst_slack:+.4f}"
+        left = (planned - done) * (now - begun) / done
         end = "\n" if done >= planned else ""
-        click.echo(f"\r  {done:,} of {planned:,} samples, {left:.0f} s left   {end}", nl=False, err=True)
+        click.echo(
+            f"\r  {done:,} of {planned:,} samples, {left:.0f} s left{bounds}   {end}", nl=False, err=True
+        )
 
     return show
 
@@ -170,7 +142,7 @@ def _text(source: str, problem: Problem, found: Estimate, proof: CertifiedPolicy
     lines += columns(rows)
     lines += [f"  note    {note}" for note in found.notes]
     if proof is not None:
-        lines += ["", *_proof_lines(problem.units, proof)]
+        lines += ["", *proof_lines(problem.units, proof)]
     return "\n".join(lines)
 
 
@@ -183,23 +155,6 @@ def _conversions(units: Units) -> dict[str, Callable[[Floats], Floats]]:
     }
 
 
-def _proof_lines(units: Units, proof: CertifiedPolicy) -> list[str]:
-    level = f"with probability {1 - proof.delta:g}"
-    lines = [f"  certificate from {proof.samples:,} fresh samples, {proof.method}: {proof.verdict}, {level}"]
-    if proof.vacuous:
-        return [*lines, "  vacuous: these samples are too few for a rigorous statement"]
-    lines.append(f"  gain in [{proof.gain_low:.4f}, {proof.gain_high:.4f}]")
-    if math.isfinite(proof.upper):
-        lines[-1] += f", no fair policy exceeds {proof.upper:.4f}"
-    low, high = units.values(proof.share_low), units.values(proof.share_high)
-    for k, name in enumerate(proof.quota_names[:20]):
-        interval = f"[{low[k]:.4f}, {high[k]:.4f}]"
-        lines.append(f"  share of {name} in {interval}: {proof.verdicts[k]}")
-    if proof.more_samples is not None:
-        lines.append(f"  about {proof.more_samples:,} more samples would decide")
-    return lines + [f"  note    {note}" for note in proof.notes]
-
-
 def _as_dict(units: Units, found: Estimate, proof: CertifiedPolicy | None) -> dict[str, Any]:
     """What was learned, for programs; numbers that are not finite are null."""
     names = (
@@ -207,23 +162,9 @@ def _as_dict(units: Units, found: Estimate, proof: CertifiedPolicy | None) -> di
         "feasible", "guaranteed", "claim", "quota_names", "at_least", "at_most", "samples", "min_samples",
         "delta", "finished", "seconds", "notes", "policy",
     )  # fmt: skip
-    record: dict[str, Any] = {"fairmdp_estimate": 1, **{name: _plain(getattr(found, name)) for name in names}}
+    record: dict[str, Any] = {"fairmdp_estimate": 1, **{name: plain(getattr(found, name)) for name in names}}
     for name, convert in _conversions(units).items():
-        record[name] = _plain(convert(getattr(found, name)))
+        record[name] = plain(convert(getattr(found, name)))
     if proof is not None:
-        of_proof = (
-            "verdict", "verdicts", "gain_low", "gain_high", "share_low", "share_high", "upper", "delta",
-            "method", "rigorous", "vacuous", "samples", "more_samples", "notes",
-        )  # fmt: skip
-        record["certificate"] = {name: _plain(getattr(proof, name)) for name in of_proof}
-        for name in ("share_low", "share_high"):
-            record["certificate"][name] = _plain(units.values(getattr(proof, name)))
+        record["certificate"] = proof_record(units, proof)
     return record
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

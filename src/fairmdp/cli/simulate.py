@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairmdp.cli.engine import engine_options, opened
 from fairmdp.cli.source import problem_options, read_problem
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ _STOPPED = 4
 @click.option("--runs", type=click.IntRange(2), default=100, show_default=True, help="Independent runs.")
 @click.option("--seed", default=0, show_default=True, help="Everything random follows from it.")
 @click.option("--start", metavar="STATE", help="First state of every run; else drawn as the model says.")
+@engine_options
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def simulate(
     source: str,
@@ -42,6 +44,7 @@ def simulate(
     seed: int,
     start: str | None,
     as_json: bool,
+    **where: Any,
 ) -> None:
     """Run the policy of SOLUTION on the model of SOURCE; shares with error bars beside the exact ones.
 
@@ -65,9 +68,11 @@ def simulate(
             f"{solution_file} has a policy over {solution.policy.size} state-action pairs, "
             f"{source} has {problem.mdp.n_pairs}\n  name the problem as you did when it was solved"
         )
-    seen = run(
-        problem.mdp, solution.policy, steps=steps, runs=runs, seed=seed, starts=start, quotas=problem.quotas
-    )
+    with opened(**where) as engine:
+        seen = run(
+            problem.mdp, solution.policy, steps=steps, runs=runs, seed=seed, starts=start,
+            quotas=problem.quotas, run_chunks=engine,
+        )  # fmt: skip
     notes = (*seen.notes, *_notes(problem, solution, seen))
     record = json.dumps(_as_dict(problem.units, solution, seen, notes), allow_nan=False) if as_json else ""
     click.echo(record or _text(source, problem.units, solution, seen, notes))
@@ -85,7 +90,7 @@ def _notes(problem: Problem, solution: Solution, seen: Simulation) -> list[str]:
     if solution.provenance.get("problem") != problem.digest:
         notes.append("the solution is of another model or other quotas; its exact values are not of this one")
     if not seen.finished:
-        notes.append(f"stopped after {seen.steps:,} steps")
+        notes.append(f"stopped after {seen.runs:,} runs of {seen.steps:,} steps")
     mdp, policy = problem.mdp, solution.policy
     exact = _exact_shares(solution)
     shares, errors = problem.units.values(seen.shares), problem.units.spans(seen.share_se)

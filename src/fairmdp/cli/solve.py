@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 )
 @click.option("--tol", default=1e-6, show_default=True, help="Certified relative gap that counts as optimal.")
 @click.option("--steps", type=click.IntRange(1), help="mirror: steps to make.  [default: 200000]")
-@click.option("--time", "seconds", type=click.FloatRange(0, min_open=True), help="mirror: seconds to spend.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0, min_open=True),
+    help="Time to stop at, with the best policy by then.",
+)
 @click.option("--seed", default=0, show_default=True, help="mirror: everything random follows from it.")
 @click.option("--checkpoint", type=click.Path(dir_okay=False), help="mirror: file to stop at and go on from.")
 @click.option("--json", "as_json", is_flag=True, help="Print the solution as JSON.")
@@ -86,11 +90,11 @@ def solve(
         solution = run_mirror(
             problem, tol=tol, steps=steps, seconds=seconds, seed=seed, checkpoint=checkpoint, quiet=as_json
         )
-    elif steps is not None or seconds is not None or checkpoint is not None:
-        raise click.UsageError("--steps, --time and --checkpoint go with --method mirror")
+    elif steps is not None or checkpoint is not None:
+        raise click.UsageError("--steps and --checkpoint go with --method mirror")
     else:
         watched = None if as_json or not sys.stderr.isatty() else show_progress
-        solution = solve_problem(problem, method=method, tol=tol, progress=watched)
+        solution = solve_problem(problem, method=method, tol=tol, seconds=seconds, progress=watched)
     if as_json:
         click.echo(json.dumps(solution_to_dict(solution), allow_nan=False))
     else:

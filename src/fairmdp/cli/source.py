@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,6 +13,7 @@ import click
 
 if TYPE_CHECKING:
     from fairmdp.problem import Problem
+    from fairmdp.simulator import Simulator
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -52,6 +55,25 @@ def read_problem(source: str, params: tuple[str, ...], rho: str | None, quotas: 
             f"ready-made ones are {', '.join(SCENARIOS)}"
         )
     return apply_quotas(problem, rho, quotas)
+
+
+def read_simulator(
+    source: str, params: tuple[str, ...], rho: str | None, quotas: tuple[str, ...]
+) -> tuple[Simulator, Problem]:
+    """Return a simulator and the quotas on it; a problem's model is only sampled from."""
+    from fairmdp.learning.counts import shell_model
+    from fairmdp.problem import Problem
+    from fairmdp.simulator import CheckedSimulator
+
+    module, colon, name = source.partition(":")
+    if not colon or Path(source).exists():
+        problem = read_problem(source, params, rho, quotas)
+        return problem.mdp.simulator(), problem
+    if params:
+        raise click.UsageError("--param is for ready-made problems, not for a simulator of your own")
+    simulator = _imported(module, name)
+    shell = Problem(shell_model(CheckedSimulator(simulator)))
+    return simulator, apply_quotas(shell, rho, quotas)
 
 
 def _chosen_reward(source: str, params: tuple[str, ...]) -> str | None:
@@ -112,6 +134,20 @@ def number(text: str, where: str) -> float:
         return float(text.rstrip("%")) / scale
     except ValueError:
         raise click.UsageError(f"{where}: {text!r} is not a number") from None
+
+
+def _imported(module: str, name: str) -> Any:
+    """Return the simulator that a module of the working folder (or an installed one) defines."""
+    sys.path.insert(0, "")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except ImportError as error:
+        raise click.UsageError(f"cannot import {module}: {error}") from None
+    except AttributeError:
+        raise click.UsageError(f"module {module} has no {name}") from None
+    if isinstance(found, type) or (callable(found) and not hasattr(found, "sample")):
+        found = found()
+    return found
 
 
 def parse_like(default: Any, text: str, where: str) -> Any:

@@ -16,13 +16,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from fairmdp.chain import Chain, policy_matrix
 from fairmdp.errors import ProblemError
-from fairmdp.learning.counts import Counts, Tally, sample_pairs, spread_evenly
+from fairmdp.learning.counts import (
+    Counts,
+    RunChunks,
+    Tally,
+    Task,
+    chunk_tasks,
+    sample_chunk,
+    spread_evenly,
+)
 from fairmdp.learning.estimate import Intervals
 from fairmdp.problem import Problem
 from fairmdp.simulator import Simulator
@@ -47,11 +56,12 @@ def bound_rigorously(
     seeds: Seeds,
     training: Counts | None,
     reward_range: tuple[float, float] | None,
+    run_chunks: RunChunks,
 ) -> tuple[Intervals, float]:
     """Intervals at level ``share``, and a bound on the best gain at the same level again."""
     if owed.mdp.n_states > _MOST_STATES:
         raise ProblemError(f"rigorous bounds take up to {_MOST_STATES} states, this has {owed.mdp.n_states}")
-    watched = _Watched(simulator, reward_range)
+    source = _Source(simulator, reward_range, seeds, run_chunks)
     rng = np.random.default_rng(next(seeds))
     upper, left = math.inf, samples
     notes: tuple[str, ...] = ()
@@ -62,52 +72,78 @@ def bound_rigorously(
     else:
         for_model = int(_FOR_MODEL * samples)
         left -= for_model
-        seen = _by_state(owed, _rows(watched, owed, pi, for_model, seeds, rng))
+        seen = _by_state(owed, _rows(source, owed, pi, for_model, rng))
         P0, r0 = _frequencies(seen), seen.rewards
-    found, drawn = _two_levels(watched, owed, pi, P0, r0, left, share, seeds, rng)
+    found, drawn = _two_levels(source, owed, pi, P0, r0, left, share, rng)
     if training is not None:
-        upper, notes = _upper(watched, owed, samples - left, share, seeds, training, drawn)
+        upper, notes = _upper(source, owed, samples - left, share, training, drawn)
     notes = found.notes + notes
     if reward_range is None:
-        notes += (f"rigorous for the gain if rewards stay within {watched.low:.6g} and {watched.high:.6g}",)
-    return replace(found, notes=notes), upper
+        notes += (f"rigorous for the gain if rewards stay within {source.low:.6g} and {source.high:.6g}",)
+    return replace(found, samples=source.samples, notes=notes), upper
 
 
-class _Watched:
-    """A simulator that remembers the range of its rewards, or refuses rewards outside the promised one."""
+class _Source:
+    """Fresh samples, and the range of their rewards; those outside of a promised one are refused."""
 
-    def __init__(self, simulator: Simulator, promised: tuple[float, float] | None) -> None:
-        self.n_states, self.n_actions = simulator.n_states, simulator.n_actions
-        self._simulator, self._promised = simulator, promised
+    def __init__(
+        self, simulator: Simulator, promised: tuple[float, float] | None, seeds: Seeds, run_chunks: RunChunks
+    ) -> None:
         self.low, self.high = (math.inf, -math.inf) if promised is None else promised
         if not (promised is None or -math.inf < self.low <= self.high < math.inf):
             raise ProblemError(f"reward_range is {promised}, expected (least, largest)")
+        self._simulator, self._promised, self._seeds = simulator, promised, seeds
+        self._run_chunks = run_chunks
+        self.samples = 0
 
-    def sample(self, states: Ints, actions: Ints, rng: np.random.Generator) -> tuple[Ints, Floats]:
-        s_next, rewards = self._simulator.sample(states, actions, rng)
-        low, high = float(rewards.min()), float(rewards.max())
-        if self._promised is not None and (low < self.low or high > self.high):
-            raise ProblemError(
-                f"the simulator gave a reward of {low if low < self.low else high}, "
-                f"outside of reward_range {self._promised}"
-            )
-        self.low, self.high = min(self.low, low), max(self.high, high)
-        return s_next, rewards
+    def draw(self, times: Ints) -> Counts:
+        """Counts of samples of pair ``i``, ``times[i]`` of them."""
+        tally = Tally(times.size, self._simulator.n_states)
+        watch = partial(_watched_chunk, self._simulator)
+        for chunk, low, high in self._run_chunks(watch, chunk_tasks(times, self._seeds)):
+            if self._promised is not None and (low < self.low or high > self.high):
+                raise ProblemError(
+                    f"the simulator gave a reward of {low if low < self.low else high}, "
+                    f"outside of reward_range {self._promised}"
+                )
+            self.low, self.high = min(self.low, low), max(self.high, high)
+            tally.add(chunk)
+        self.samples += tally.total
+        return tally.counts
 
     @property
     def span(self) -> float:
         return max(self.high - self.low, 0.0)
 
 
+class _Watched:
+    """A simulator that remembers the range of its rewards."""
+
+    def __init__(self, simulator: Simulator) -> None:
+        self.n_states, self.n_actions = simulator.n_states, simulator.n_actions
+        self._simulator = simulator
+        self.low, self.high = math.inf, -math.inf
+
+    def sample(self, states: Ints, actions: Ints, rng: np.random.Generator) -> tuple[Ints, Floats]:
+        s_next, rewards = self._simulator.sample(states, actions, rng)
+        self.low, self.high = min(self.low, float(rewards.min())), max(self.high, float(rewards.max()))
+        return s_next, rewards
+
+
+def _watched_chunk(simulator: Simulator, task: Task) -> tuple[Counts, float, float]:
+    """Counts of a chunk, and the least and the largest reward in it."""
+    watched = _Watched(simulator)
+    return sample_chunk(watched, *task), watched.low, watched.high
+
+
 def _two_levels(
-    simulator: _Watched,
+    source: _Source,
     owed: Problem,
     pi: Floats,
     P0: csr_array,
     r0: Floats,
     samples: int,
     share: float,
-    seeds: Seeds,
     rng: np.random.Generator,
 ) -> tuple[Intervals, Counts]:
     """Intervals around the model ``P0, r0`` of the policy's chain, and the samples drawn for them."""
@@ -115,16 +151,16 @@ def _two_levels(
     chain = Chain(P0)
     if len(chain.closed_classes) > 1:
         why = "the model of the policy's chain has several closed classes"
-        return _vacuous(simulator, K, why), Tally(owed.mdp.n_pairs, S).counts
+        return _vacuous(source, K, why), Tally(owed.mdp.n_pairs, S).counts
     nu0 = chain.shares
     x0 = pi * nu0[owed.mdp.s_of]
     for_rows = int(_FOR_ROWS * samples)
-    first = _draw(simulator, rng.multinomial(samples - for_rows, x0 / x0.sum()), seeds)
+    first = source.draw(rng.multinomial(samples - for_rows, x0 / x0.sum()))
     # Given where they start, the draws from nu0 are samples of the rows as well.
-    drawn = Counts.merged([first, _rows(simulator, owed, pi, for_rows, seeds, rng)])
+    drawn = Counts.merged([first, _rows(source, owed, pi, for_rows, rng)])
     main, rows = _by_state(owed, first), _by_state(owed, drawn)
     if rows.per_pair.min() < 2:
-        return _vacuous(simulator, K, f"{samples} samples are too few for {S} states"), drawn
+        return _vacuous(source, K, f"{samples} samples are too few for {S} states"), drawn
     Z = np.linalg.inv(np.eye(S) - P0.toarray() + nu0)
     members = _mixed(owed, pi, owed.members.T.toarray())  # (S, K)
     H = np.column_stack([Z @ members, Z])  # of the quotas, then of the single states
@@ -133,15 +169,15 @@ def _two_levels(
     means, radii = _main_errors(main, H, P0, logs[0])
     W = _row_errors(rows, H, P0, logs[1])  # (S, K + S)
     # Only the mean of the reward is unknown besides: r + h(s') takes the place of h(s').
-    gain_mean, gain_radius = _main_gain_error(main, h, r0 + P0 @ h, simulator.span, logs[0])
-    gain_W = _row_gain_errors(rows, h, r0 + P0 @ h, simulator.span, logs[1])
+    gain_mean, gain_radius = _main_gain_error(main, h, r0 + P0 @ h, source.span, logs[0])
+    gain_W = _row_gain_errors(rows, h, r0 + P0 @ h, source.span, logs[1])
     a = np.abs(means[K:]) + radii[K:]
     WT = W[:, K:].T
     d = np.linalg.solve(np.eye(S) - WT, a)
     # d > 0 with W.T d < d is a witness that the spectral radius is below 1.
     if not (d > 0).all() or not (WT @ d < d).all():
         why = f"the rows are too uncertain (radius {_radius(WT):.2g}, below 1 is needed)"
-        return _vacuous(simulator, K, why), drawn
+        return _vacuous(source, K, why), drawn
     value = np.append(nu0 @ members + means[:K], nu0 @ r0 + gain_mean)
     radius = np.append(radii[:K] + d @ W[:, :K], gain_radius + d @ gain_W)
     low, high = value - radius, value + radius
@@ -184,11 +220,10 @@ def _row_gain_errors(rows: Counts, h: Floats, due: Floats, span: float, log: flo
 
 
 def _upper(
-    simulator: _Watched,
+    source: _Source,
     owed: Problem,
     samples: int,
     share: float,
-    seeds: Seeds,
     training: Counts,
     drawn: Counts,
 ) -> tuple[float, tuple[str, ...]]:
@@ -208,9 +243,9 @@ def _upper(
     span = np.ptp(h) + np.ptp(training.rewards)
     variance = training.reward_variances(h)
     times = _near_the_top(level.max() - level, variance, span, samples, log, drawn.per_pair)
-    fresh = Counts.merged([drawn, _draw(simulator, times, seeds)])
+    fresh = Counts.merged([drawn, source.draw(times)])
     mean = fresh.rewards + _frequencies(fresh) @ h
-    radius = _bernstein(fresh.reward_variances(h), simulator.span + np.ptp(h), fresh.per_pair, log)
+    radius = _bernstein(fresh.reward_variances(h), source.span + np.ptp(h), fresh.per_pair, log)
     owed_value = owed.at_least @ np.maximum(mu, 0.0) + owed.at_most @ np.minimum(mu, 0.0)
     return float((mean + radius + priced).max() - owed_value), ()
 
@@ -232,9 +267,7 @@ def _near_the_top(
     return np.maximum(spread_evenly(samples, lacking(high)), 2 - drawn)
 
 
-def _rows(
-    simulator: _Watched, owed: Problem, pi: Floats, samples: int, seeds: Seeds, rng: np.random.Generator
-) -> Counts:
+def _rows(source: _Source, owed: Problem, pi: Floats, samples: int, rng: np.random.Generator) -> Counts:
     """Counts of the policy's steps from every state alike, by pair."""
     mdp = owed.mdp
     per_state = spread_evenly(samples, np.ones(mdp.n_states))
@@ -244,15 +277,7 @@ def _rows(
             for n, first, stop in zip(per_state, mdp.pair_ptr[:-1], mdp.pair_ptr[1:], strict=True)
         ]
     )
-    return _draw(simulator, times, seeds)
-
-
-def _draw(simulator: _Watched, times: Ints, seeds: Seeds) -> Counts:
-    """Counts of fresh samples."""
-    tally = Tally(times.size, simulator.n_states)
-    for chunk in sample_pairs(simulator, times, seeds):
-        tally.add(chunk)
-    return tally.counts
+    return source.draw(times)
 
 
 def _by_state(owed: Problem, counts: Counts) -> Counts:
@@ -288,9 +313,9 @@ def _radius(W: Floats) -> float:
     return size
 
 
-def _vacuous(simulator: _Watched, K: int, why: str) -> Intervals:
+def _vacuous(source: _Source, K: int, why: str) -> Intervals:
     """Nothing but what is known without samples."""
-    gain = simulator.low, simulator.high
+    gain = source.low, source.high
     return Intervals(
         value=np.append(np.full(K, 0.5), sum(gain) / 2),
         low=np.append(np.zeros(K), gain[0]),

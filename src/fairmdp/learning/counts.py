@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -20,8 +20,17 @@ from fairmdp.simulator import Simulator
 from fairmdp.validation import Floats, Ints, frozen
 
 Task = tuple[Ints, np.random.SeedSequence]
-RunChunks = Callable[[Callable[[Task], "Counts"], Iterable[Task]], Iterable["Counts"]]
-"""How chunks are executed: like the built-in ``map``, with results in the order of the tasks."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class RunChunks(Protocol):
+    """How chunks are executed: like the built-in ``map``, with results in the order of the tasks."""
+
+    def __call__(self, function: Callable[[T], R], tasks: Iterable[T], /) -> Iterable[R]:
+        """Results of the function."""
+
 
 CHUNK = 2**14  # samples asked for at once
 
@@ -188,7 +197,15 @@ def sample_pairs(
     run_chunks: RunChunks = map,
 ) -> Iterable[Counts]:
     """Ask for pair ``i`` ``times[i]`` times, in chunks of fixed size with a seed each."""
-    return run_chunks(partial(_sample_task, simulator), _tasks(times, seeds))
+    return run_chunks(partial(_sample_task, simulator), chunk_tasks(times, seeds))
+
+
+def chunk_tasks(times: Ints, seeds: Iterator[np.random.SeedSequence]) -> Iterator[Task]:
+    """Pair ``i`` ``times[i]`` times, cut into chunks with a seed each."""
+    ends = np.cumsum(times)
+    for start in range(0, int(ends[-1]), CHUNK):
+        numbers = np.arange(start, min(start + CHUNK, int(ends[-1])))
+        yield np.searchsorted(ends, numbers, side="right"), next(seeds)
 
 
 def seed_stream(seed: int | np.random.SeedSequence, *key: int) -> Iterator[np.random.SeedSequence]:
@@ -220,13 +237,6 @@ def spread_evenly(total: int, weights: Floats) -> Ints:
 
 def _sample_task(simulator: Simulator, task: Task) -> Counts:
     return sample_chunk(simulator, *task)
-
-
-def _tasks(times: Ints, seeds: Iterator[np.random.SeedSequence]) -> Iterator[Task]:
-    ends = np.cumsum(times)
-    for start in range(0, int(ends[-1]), CHUNK):
-        numbers = np.arange(start, min(start + CHUNK, int(ends[-1])))
-        yield np.searchsorted(ends, numbers, side="right"), next(seeds)
 
 
 def _reduced(n_pairs: int, n_states: int, keys: Any, times: Any, mean: Any, spread: Any) -> Counts:

@@ -171,6 +171,7 @@ class Intervals:
     low: Floats
     high: Floats
     method: str
+    samples: int = 0
     cycles: int = 0
     vacuous: bool = False
     notes: tuple[str, ...] = ()

@@ -11,12 +11,15 @@ Cycles that were begun are finished: leaving out the long ones would bias the ra
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from operator import add
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from fairmdp.learning.counts import CHUNK, Counts, Tally
+from fairmdp.learning.counts import CHUNK, Counts, RunChunks, Tally
 from fairmdp.learning.estimate import Intervals
 from fairmdp.mdp import MDP
 from fairmdp.problem import Problem
@@ -24,12 +27,16 @@ from fairmdp.simulator import Simulator
 from fairmdp.solvers.plugin import FIRST, pooled_upper
 from fairmdp.validation import Bools, Floats, Ints
 
+Seeds = Iterator[np.random.SeedSequence]
+
+_PARTS = 8  # parts that cycles are run in, wherever that is
 _PILOT = 0.1  # share of the samples that finds the state where cycles begin
 _PILOT_SAMPLES = 10**6  # and the most that it takes
 _WALKS = 256  # most rollouts side by side
 _RETURNS = 10  # expected visits to a state, in a pilot, whose absence is worth a note
 _CYCLES = 100  # expected cycles below which batch means are the better estimate
 _BATCHES = 32
+_SPLIT = 4  # parts that these are run in
 _BURN_IN = 0.2  # share of a rollout that batch means leave out
 _PATIENCE = 2.0  # how often the length that an open cycle is due is kept in reserve for it
 
@@ -40,37 +47,57 @@ def run_policy(
     pi: Floats,
     samples: int,
     share: float,
-    seed: np.random.SeedSequence,
+    seeds: Seeds,
     training: Counts | None,
+    run_chunks: RunChunks,
 ) -> tuple[Intervals, float]:
     """Intervals at level ``share`` from rollouts, and a bound on the best gain at the same level again."""
-    walks = _Walks(simulator, owed, pi, np.random.default_rng(seed), record=training is not None)
-    s0, visits, late, notes = _pilot(walks, samples)
-    budget = samples - walks.samples
+    plan = _Plan(simulator, owed, pi, record=training is not None)
+    (pilot,) = run_chunks(partial(_pilot, plan), [(samples, next(seeds))])
+    budget = samples - pilot.samples
     level = share / (2 * (owed.n_quotas + 1))  # of each side of each interval
-    if visits * budget >= _CYCLES:
-        found = _by_cycles(walks, s0, budget, level)
+    expected = pilot.visits * budget
+    if expected >= _CYCLES:
+        n_parts = max(min(_PARTS, budget // CHUNK, int(expected / _CYCLES)), 1)
+        cycles = partial(_run_cycles, plan, pilot.s0, pilot.shift, budget // n_parts)
+        runs = list(run_chunks(cycles, [next(seeds) for _ in range(n_parts)]))
+        parts: list[_Cycles] | list[_Batches] = runs
+        found = _by_cycles(runs, level)
     else:
-        found = _by_batches(walks, late, budget, level)
-    upper = np.inf
+        first = pilot.late[np.linspace(0, pilot.late.size - 1, _BATCHES).astype(np.int64)]
+        tasks = [(states, max(budget // _BATCHES, 2), next(seeds)) for states in np.split(first, _SPLIT)]
+        parts = batches = list(run_chunks(partial(_run_batches, plan), tasks))
+        found = _by_batches(batches, level)
+    upper, notes = np.inf, pilot.notes
     if training is not None:
-        upper = pooled_upper(owed, Counts.merged([training, walks.seen]), -float(ndtri(share)))
+        seen = Counts.merged([training, *filter(None, [pilot.seen, *(part.seen for part in parts)])])
+        upper = pooled_upper(owed, seen, -float(ndtri(share)))
         if training.per_pair.min() < FIRST:
             notes = (*notes, f"the bound on the best gain is not valid: pairs have under {FIRST} samples")
-    return replace(found, notes=found.notes + notes), upper
+    drawn = pilot.samples + sum(part.samples for part in parts)
+    return replace(found, samples=drawn, notes=found.notes + notes), upper
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """What all parts of the rollouts have in common; ``record`` if their transitions are to be counted."""
+
+    simulator: Simulator
+    owed: Problem
+    pi: Floats
+    record: bool
 
 
 class _Walks:
     """Rollouts of one policy, side by side; collects what each quota counts, and the reward, per step."""
 
-    def __init__(
-        self, simulator: Simulator, owed: Problem, pi: Floats, rng: np.random.Generator, record: bool
-    ) -> None:
-        self.n_states = owed.mdp.n_states
-        self._simulator, self._mdp, self._rng = simulator, owed.mdp, rng
-        self._ladder = ladder(owed.mdp, pi)
-        self._counted = owed.members.T.toarray()  # (SA, K)
-        self._tally = Tally(owed.mdp.n_pairs, owed.mdp.n_states) if record else None
+    def __init__(self, plan: _Plan, seed: np.random.SeedSequence) -> None:
+        mdp = plan.owed.mdp
+        self.n_states = mdp.n_states
+        self._simulator, self._mdp, self._rng = plan.simulator, mdp, np.random.default_rng(seed)
+        self._ladder = ladder(mdp, plan.pi)
+        self._counted = plan.owed.members.T.toarray()  # (SA, K)
+        self._tally = Tally(mdp.n_pairs, mdp.n_states) if plan.record else None
         self._kept: list[tuple[Ints, Ints, Floats]] = []
         self.samples = 0
 
@@ -86,9 +113,10 @@ class _Walks:
         return s_next, np.column_stack([self._counted[pairs], rewards])
 
     @property
-    def seen(self) -> Counts:
-        """Counts of all steps."""
-        assert self._tally is not None
+    def seen(self) -> Counts | None:
+        """Counts of all steps, if they were recorded."""
+        if self._tally is None:
+            return None
         self._count()
         return self._tally.counts
 
@@ -109,14 +137,27 @@ def ladder(mdp: MDP, pi: Floats) -> Floats:
     return np.where(rest <= 1e-12, 1.0, np.minimum(within, 1.0)) + mdp.s_of
 
 
-def _pilot(walks: _Walks, samples: int) -> tuple[int, float, Ints, tuple[str, ...]]:
-    """The state with the most visits, its share of them, where rollouts came by, and what looks wrong."""
+@dataclass(frozen=True, eq=False)
+class _Pilot:
+    s0: int  # the state with the most visits
+    visits: float  # its share of them
+    shift: float  # a reward in the middle of those seen
+    late: Ints  # where rollouts came by
+    notes: tuple[str, ...]  # what looks wrong
+    samples: int
+    seen: Counts | None
+
+
+def _pilot(plan: _Plan, task: tuple[int, np.random.SeedSequence]) -> _Pilot:
+    """Look around with a few of the samples."""
+    samples, seed = task
+    walks = _Walks(plan, seed)
     W = _side_by_side(samples)
     steps = max(int(min(_PILOT * samples, _PILOT_SAMPLES)) // W, 2)
     path = np.empty((steps + 1, W), np.int64)
     path[0] = np.linspace(0, walks.n_states - 1, W).round()  # from all over the state space
     for t in range(steps):
-        path[t + 1], _ = walks.step(path[t])
+        path[t + 1], collected = walks.step(path[t])
     late = path[steps // 2 :].ravel()
     often = np.bincount(late, minlength=walks.n_states)
     s0 = int(np.argmax(often))
@@ -128,7 +169,7 @@ def _pilot(walks: _Walks, samples: int) -> tuple[int, float, Ints, tuple[str, ..
             f"{missed} of {W} rollouts of {steps} steps did not reach state {s0}: the chain is slow, or "
             "has several closed classes, and then this speaks of one of them",
         )
-    return s0, visits, late, notes
+    return _Pilot(s0, visits, float(collected[:, -1].mean()), late, notes, walks.samples, walks.seen)
 
 
 def _side_by_side(samples: int) -> int:
@@ -136,26 +177,27 @@ def _side_by_side(samples: int) -> int:
     return max(min(_WALKS, int(samples**0.5 / 8)), 1)
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class _Moments:
     """Sums over cycles, rewards counted from ``shift``: of T, T^2, Y, Y T, Y^2."""
 
     shift: Floats  # (K + 1,)
-    cycles: int = 0
-    T: float = 0.0
-    TT: float = 0.0
-    Y: Floats = field(default_factory=lambda: np.zeros(1))
-    YT: Floats = field(default_factory=lambda: np.zeros(1))
-    YY: Floats = field(default_factory=lambda: np.zeros(1))
+    cycles: int
+    T: float
+    TT: float
+    Y: Floats
+    YT: Floats
+    YY: Floats
 
-    def add(self, T: Floats, Y: Floats) -> None:
-        Y = Y - np.outer(T, self.shift)
-        self.cycles += T.size
-        self.T += float(T.sum())
-        self.TT += float(T @ T)
-        self.Y = self.Y + Y.sum(axis=0)
-        self.YT = self.YT + T @ Y
-        self.YY = self.YY + (Y**2).sum(axis=0)
+    @classmethod
+    def of(cls, shift: Floats, T: Floats, Y: Floats) -> _Moments:
+        """Return the sums over some cycles, whose lengths are (n,) and collected values (n, K + 1)."""
+        Y = Y - np.outer(T, shift)
+        return cls(shift, T.size, float(T.sum()), float(T @ T), Y.sum(axis=0), T @ Y, (Y**2).sum(axis=0))
+
+    def __add__(self, other: _Moments) -> _Moments:
+        sums = (getattr(self, name) + getattr(other, name) for name in ("cycles", "T", "TT", "Y", "YT", "YY"))
+        return _Moments(self.shift, *sums)
 
     def due_length(self, under_way: Floats) -> float:
         """Estimate ``E T^2 / E T``; cycles under way count for what they are, as the long ones end last."""
@@ -169,32 +211,41 @@ class _Moments:
         return q + self.shift, se
 
 
-def _by_cycles(walks: _Walks, s0: int, budget: int, level: float) -> Intervals:
-    """Ratio intervals from cycles at s0; rollouts retire at the end of a cycle when the budget runs low."""
-    begun = walks.samples
-    W = _side_by_side(budget)
-    states = np.full(W, s0)
-    T, Y = np.zeros(W), None
-    moments: _Moments | None = None
-    while states.size and walks.samples - begun + states.size <= budget:
+@dataclass(frozen=True, eq=False)
+class _Cycles:
+    """One part of the cycles, with how many of them its budget has cut off."""
+
+    moments: _Moments
+    cut: int
+    samples: int
+    seen: Counts | None
+
+
+def _run_cycles(plan: _Plan, s0: int, middle: float, budget: int, seed: np.random.SeedSequence) -> _Cycles:
+    """Cycles at s0; rollouts retire at the end of a cycle when the budget runs low."""
+    walks = _Walks(plan, seed)
+    width = plan.owed.n_quotas + 1
+    shift = np.append(np.zeros(width - 1), middle)  # sums of squares would cancel for rewards far from 0
+    states = np.full(_side_by_side(budget), s0)
+    T, Y = np.zeros(states.size), np.zeros((states.size, width))
+    moments = _Moments.of(shift, T[:0], Y[:0])
+    while states.size and walks.samples + states.size <= budget:
         states, collected = walks.step(states)
-        if moments is None or Y is None:
-            # Sums of squares would cancel for rewards far from 0.
-            moments = _Moments(np.append(np.zeros(collected.shape[1] - 1), collected[:, -1].mean()))
-            Y = np.zeros(collected.shape)
         T, Y = T + 1, Y + collected
         home = states == s0
         if home.any():
-            moments.add(T[home], Y[home])
-            keep = _stay(home, budget - (walks.samples - begun), moments.due_length(T[~home]))
+            moments += _Moments.of(shift, T[home], Y[home])
+            keep = _stay(home, budget - walks.samples, moments.due_length(T[~home]))
             T, Y = np.where(home, 0.0, T), np.where(home[:, None], 0.0, Y)
             states, T, Y = states[keep], T[keep], Y[keep]
-    assert moments is not None and Y is not None
     cut = T > 0
-    notes: tuple[str, ...] = ()
-    if cut.any():
-        moments.add(T[cut], Y[cut])
-        notes = (f"the budget cut off {int(cut.sum())} of {moments.cycles} cycles",)
+    return _Cycles(moments + _Moments.of(shift, T[cut], Y[cut]), int(cut.sum()), walks.samples, walks.seen)
+
+
+def _by_cycles(parts: list[_Cycles], level: float) -> Intervals:
+    """Ratio intervals from all cycles together."""
+    moments, cut = reduce(add, (part.moments for part in parts)), sum(part.cut for part in parts)
+    notes = (f"the budget cut off {cut} of {moments.cycles} cycles",) if cut else ()
     value, se = moments.ratio()
     # Cycles of very different lengths are worth fewer: as many as (sum T)^2 / sum T^2 equal ones.
     quantile = -float(stdtrit(max(moments.T**2 / moments.TT - 1, 1.0), level))
@@ -211,22 +262,34 @@ def _stay(home: Bools, left: int, length: float) -> Bools:
     return ~home | (np.cumsum(home) <= new)
 
 
-def _by_batches(walks: _Walks, start: Ints, budget: int, level: float) -> Intervals:
-    """Intervals from the means of a few long rollouts from different states."""
-    states = start[np.linspace(0, start.size - 1, _BATCHES).astype(np.int64)]
-    steps = max(budget // states.size, 2)
+@dataclass(frozen=True, eq=False)
+class _Batches:
+    means: Floats  # of each rollout, (batches, K + 1)
+    samples: int
+    seen: Counts | None
+
+
+def _run_batches(plan: _Plan, task: tuple[Ints, int, np.random.SeedSequence]) -> _Batches:
+    """Means of a few long rollouts from different states."""
+    states, steps, seed = task
+    walks = _Walks(plan, seed)
     first = int(_BURN_IN * steps)
-    sums = np.zeros(1)
+    sums = np.zeros((states.size, plan.owed.n_quotas + 1))
     for t in range(steps):
         states, collected = walks.step(states)
         if t >= first:
-            sums = sums + collected
-    means = sums / (steps - first)  # (batches, K + 1)
-    se = np.std(means, axis=0, ddof=1) / np.sqrt(states.size)
-    quantile = -float(stdtrit(states.size - 1, level))
+            sums += collected
+    return _Batches(sums / (steps - first), walks.samples, walks.seen)
+
+
+def _by_batches(parts: list[_Batches], level: float) -> Intervals:
+    """Intervals from the spread of the rollouts' means."""
+    means = np.concatenate([part.means for part in parts])
+    se = np.std(means, axis=0, ddof=1) / np.sqrt(len(means))
+    quantile = -float(stdtrit(len(means) - 1, level))
     note = "cycles are too rare for the samples: these are batch means, less sure than cycles"
-    method = f"means of {states.size} rollouts"
-    found = _intervals(np.mean(means, axis=0), se * quantile, level, states.size, method, (note,))
+    method = f"means of {len(means)} rollouts"
+    found = _intervals(np.mean(means, axis=0), se * quantile, level, len(means), method, (note,))
     return replace(found, cycles=0)
 
 
@@ -238,4 +301,4 @@ def _intervals(
     radius = np.where(shares & (radius <= 1e-12), -np.log(level) / count, radius)
     low, high = value - radius, value + radius
     low[:-1], high[:-1] = np.clip(low[:-1], 0, 1), np.clip(high[:-1], 0, 1)
-    return Intervals(value, low, high, method, count, notes=notes)
+    return Intervals(value, low, high, method, cycles=count, notes=notes)

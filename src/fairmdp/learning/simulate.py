@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ from scipy.sparse import csr_array
 from fairmdp.chain import Chain
 from fairmdp.errors import ProblemError
 from fairmdp.learning.certify import checked_policy
-from fairmdp.learning.counts import CHUNK, seed_stream, shell_model
+from fairmdp.learning.counts import CHUNK, RunChunks, seed_stream, shell_model
 from fairmdp.learning.rollouts import ladder
 from fairmdp.mdp import EXACT_SUM_TOL, MDP
 from fairmdp.problem import Problem, Quota
@@ -31,6 +33,7 @@ from fairmdp.validation import Bools, Floats, Ints, check_count, frozen
 SIMULATING = 2
 """Key of the stream of seeds of simulations; learning and certificates have their own."""
 
+_PART = 25  # runs side by side; what is drawn depends on it
 _BURN_IN = 0.1  # share of a run that estimates of the long run leave out
 
 
@@ -51,7 +54,7 @@ class Simulation:
     starts : ndarray
         First state of each run, (R,).
     finished : bool
-        Whether all steps were taken; an interrupt keeps those that were.
+        Whether all runs took all steps; an interrupt keeps those that did.
     seconds : float
         Wall-clock time.
     notes : tuple of str
@@ -117,8 +120,9 @@ def simulate(
     seed: int | np.random.SeedSequence = 0,
     starts: int | str | Sequence[int | str] | Ints | None = None,
     quotas: Iterable[Quota] = (),
+    run_chunks: RunChunks = map,
 ) -> Simulation:
-    """Run a policy many times side by side.
+    """Run a policy many times.
 
     Parameters
     ----------
@@ -137,11 +141,13 @@ def simulate(
         from all states where there is none.
     quotas
         Whose shares are watched, and with what bounds.
+    run_chunks
+        How parts of the runs are executed: the built-in ``map``, or an engine. Results do not depend on it.
 
     Returns
     -------
     Simulation
-        Ctrl-C returns what was seen so far with ``finished=False``.
+        Ctrl-C returns the runs seen so far, or the steps of the first ones, with ``finished=False``.
 
     Examples
     --------
@@ -150,9 +156,9 @@ def simulate(
     >>> policy = solve(problem).policy
     >>> seen = simulate(problem.mdp, policy, steps=2000, quotas=problem.quotas)
     >>> seen
-    Simulation(100 runs of 2000 steps, gain=0.4441 +- 0.0003, quotas met in 47% of the runs)
+    Simulation(100 runs of 2000 steps, gain=0.4437 +- 0.0003, quotas met in 48% of the runs)
     >>> seen.met  # s2 binds: after any number of steps about half of the runs are still short of it
-    array([1.  , 1.  , 0.47])
+    array([1.  , 1.  , 0.48])
     """
     began = time.perf_counter()
     check_count("steps", steps)
@@ -163,13 +169,17 @@ def simulate(
     simulator: Simulator = model.simulator() if isinstance(model, MDP) else CheckedSimulator(model)
     problem = Problem(model if isinstance(model, MDP) else shell_model(simulator), quotas)
     pi = checked_policy(problem.mdp, policy)
-    rng = np.random.default_rng(next(seed_stream(seed, SIMULATING)))
-    first = _starts(problem.mdp, starts, runs, rng)
-    seen = _Seen(problem, runs, int(_BURN_IN * steps))
-    finished = _run(simulator, problem.mdp, pi, first, steps, rng, seen)
-    (run_shares, run_gains), (late_shares, late_gains) = seen.after_all, seen.long_run
+    seeds = seed_stream(seed, SIMULATING)
+    first = _starts(problem.mdp, starts, runs, np.random.default_rng(next(seeds)))
+    parts = zip(seeds, np.split(first, range(_PART, runs, _PART)), strict=False)
+    seen = _kept(run_chunks(partial(_run, simulator, problem, pi, steps), parts))
+    first = np.concatenate([part.first for part in seen])
+    run_shares, run_gains, late_shares, late_gains = (
+        np.concatenate(column)
+        for column in zip(*((*part.after_all, *part.long_run) for part in seen), strict=True)
+    )
     frozen(first, run_shares, run_gains)
-    root = np.sqrt(runs)
+    root = np.sqrt(first.size)
     return Simulation(
         gain=float(late_gains.mean()),
         gain_se=float(late_gains.std(ddof=1) / root),
@@ -180,10 +190,10 @@ def simulate(
         quota_names=problem.names,
         at_least=problem.at_least,
         at_most=problem.at_most,
-        steps=seen.steps,
-        runs=runs,
+        steps=seen[0].steps,
+        runs=first.size,
         starts=first,
-        finished=finished,
+        finished=first.size == runs and seen[-1].finished,
         seconds=time.perf_counter() - began,
         notes=_notes(problem.mdp, pi) if known else (),
     )
@@ -192,8 +202,9 @@ def simulate(
 class _Seen:
     """Sums over the steps of each run, those of the burn-in apart."""
 
-    def __init__(self, problem: Problem, runs: int, burn_in: int) -> None:
-        self.burn_in, self.steps = burn_in, 0
+    def __init__(self, problem: Problem, first: Ints, burn_in: int) -> None:
+        self.first, self.burn_in, self.steps, self.finished = first, burn_in, 0, True
+        runs = first.size
         self._counted = problem.members.T.tocsr()  # (SA, K)
         self._early = np.zeros((runs, problem.n_quotas)), np.zeros(runs)
         self._late = np.zeros((runs, problem.n_quotas)), np.zeros(runs)
@@ -224,13 +235,15 @@ class _Seen:
 
 
 def _run(
-    simulator: Simulator, mdp: MDP, pi: Floats, first: Ints, steps: int, rng: np.random.Generator, seen: _Seen
-) -> bool:
-    """Take the steps, in blocks that end with the burn-in or with the memory for them."""
-    rungs = ladder(mdp, pi)
-    block = max(CHUNK * 16 // first.size, 1)
-    pairs, rewards = np.empty((block, first.size), np.int64), np.empty((block, first.size))
-    states, filled = first, 0
+    simulator: Simulator, problem: Problem, pi: Floats, steps: int, task: tuple[np.random.SeedSequence, Ints]
+) -> _Seen:
+    """Some of the runs, in blocks that end with the burn-in or with the memory for them."""
+    seed, states = task
+    mdp, rng, rungs = problem.mdp, np.random.default_rng(seed), ladder(problem.mdp, pi)
+    seen = _Seen(problem, states, int(_BURN_IN * steps))
+    block = max(CHUNK * 16 // states.size, 1)
+    pairs, rewards = np.empty((block, states.size), np.int64), np.empty((block, states.size))
+    filled = 0
     try:
         for t in range(1, steps + 1):
             pairs[filled] = np.searchsorted(rungs, states + rng.random(states.size), side="right")
@@ -240,12 +253,24 @@ def _run(
                 seen.add(pairs[:filled], rewards[:filled])
                 filled = 0
     except KeyboardInterrupt:
-        if seen.steps + filled == 0:
-            raise
+        seen.finished = False
         if filled:
             seen.add(pairs[:filled], rewards[:filled])
-        return False
-    return True
+    return seen
+
+
+def _kept(parts: Iterable[_Seen]) -> list[_Seen]:
+    """Parts that took all of their steps; if the first one was stopped, the steps that it took."""
+    seen: list[_Seen] = []
+    with suppress(KeyboardInterrupt):
+        for part in parts:
+            if part.finished or not seen:
+                seen.append(part)
+            if not part.finished:
+                break
+    if sum(part.first.size for part in seen if part.steps) < 2:
+        raise KeyboardInterrupt
+    return seen
 
 
 def _starts(mdp: MDP, starts: Any, runs: int, rng: np.random.Generator) -> Ints:

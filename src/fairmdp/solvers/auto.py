@@ -9,21 +9,27 @@ import numpy as np
 
 from fairmdp.chain import policy_matrix
 from fairmdp.errors import ProblemError, SolverError
+from fairmdp.mdp import MDP
 from fairmdp.problem import Problem
 from fairmdp.solution import Solution, Status
+from fairmdp.solvers.deadline import INTERRUPTED, OUT_OF_TIME, Deadline
 from fairmdp.solvers.lp import solve_lp
 from fairmdp.solvers.policy import uniform_policy
+from fairmdp.solvers.repair import CONNECTED
+from fairmdp.validation import Floats
 
 METHODS = ("lp", "dual", "proximal", "colgen", "mirror")
 
 Progress = Callable[[dict[str, float]], None]
 
 _LP_PAIRS = 2500  # below this a linear program is done before anything else has been compiled
-_LP_SLOW_PAIRS = 10_000  # and up to this it copes best with chains that hardly mix
+_LP_STUCK_PAIRS = 50_000  # and up to this it copes best with policies that stay where they began
 _LP_RESCUE_PAIRS = 20_000  # and up to this it may be asked after another method has stalled
 _FEW_QUOTAS = 100
 _SWEEPS = 50
-_FAST = 1e-3  # what the sweeps must leave of a random function's span
+_FAST = 1e-3  # what the sweeps must leave of a random function's span, at most
+_PLANNING, _LONG = 200, 500  # value iterations, and sweeps of the policy they lead to
+_STUCK = 1e-2  # what is left of a random function's span after these where a policy stays where it began
 
 
 def solve(
@@ -32,6 +38,7 @@ def solve(
     method: str = "auto",
     tol: float = 1e-6,
     start: Solution | None = None,
+    seconds: float | None = None,
     progress: Progress | None = None,
 ) -> Solution:
     """Find the policy of largest gain among those that meet every quota.
@@ -48,6 +55,8 @@ def solve(
     start
         An earlier solution of the same states and actions, with other quotas or rewards, to start from;
         methods that cannot use it do without.
+    seconds
+        Time after which the search ends with the best that was found; checking it comes on top.
     progress
         Called now and then with ``upper``, ``lower``, ``gap``, ``worst_slack`` and ``seconds``.
 
@@ -65,19 +74,20 @@ def solve(
     """
     if not isinstance(problem, Problem):
         raise ProblemError(f"solve takes a Problem, got a {type(problem).__name__}")
+    deadline = Deadline(seconds)
     if method != "auto":
-        return _run(method, problem, tol, start, progress)
+        return _run(method, problem, tol, start, deadline, progress)
     chosen, reason = choose(problem)
     try:
-        first = _run(chosen, problem, tol, start, progress)
+        first = _run(chosen, problem, tol, start, deadline, progress)
     except SolverError:
         if chosen != "lp":
             raise
-        return _run("colgen", problem, tol, start, progress)
+        return _run("colgen", problem, tol, start, deadline, progress)
     first = replace(first, method=f"{first.method}; {reason}") if reason else first
-    if first.status in (Status.OPTIMAL, Status.INFEASIBLE) or _interrupted(first):
+    if first.status in (Status.OPTIMAL, Status.INFEASIBLE) or _stopped(first) or _connected(first):
         return first
-    return _take_over(problem, chosen, first, tol, progress)
+    return _take_over(problem, chosen, first, tol, deadline, progress)
 
 
 def choose(problem: Problem) -> tuple[str, str]:
@@ -92,8 +102,8 @@ def choose(problem: Problem) -> tuple[str, str]:
     if n_bounded <= _FEW_QUOTAS:
         if fast:
             return "dual", "chosen because the model mixes fast and its quotas are few"
-        if mdp.n_pairs <= _LP_SLOW_PAIRS:
-            return "lp", "chosen because the model mixes slowly and is small"
+        if mdp.n_pairs <= _LP_STUCK_PAIRS and _stays_put(mdp):
+            return "lp", "chosen because good policies stay where they began and the model is small"
         return "colgen", "chosen because the model mixes slowly and its quotas are few"
     if _disjoint_state_quotas(problem) and fast:
         return "proximal", "chosen because there are many disjoint quotas and the model mixes fast"
@@ -107,41 +117,69 @@ def _bounded(problem: Problem) -> int:
 
 def mixes_fast(problem: Problem) -> bool:
     """Whether a few sweeps of the uniform policy's chain wipe out a random function of the state."""
-    P = policy_matrix(problem.mdp, uniform_policy(problem.mdp))
-    f = np.random.default_rng(0).standard_normal(problem.mdp.n_states)
-    span = float(np.ptp(f))
-    for _ in range(_SWEEPS):
+    return _remembered(problem.mdp, uniform_policy(problem.mdp), _SWEEPS) <= _FAST
+
+
+def _stays_put(mdp: MDP) -> bool:
+    """Whether the chain of a good policy, quotas aside, hardly forgets where it began."""
+    h = np.zeros(mdp.n_states)
+    for _ in range(_PLANNING):
+        best = np.maximum.reduceat(mdp.r + mdp.P @ h, mdp.pair_ptr[:-1])
+        h = 0.9 * (best - best[0]) + 0.1 * h
+    values = mdp.r + mdp.P @ h
+    greedy = np.zeros(mdp.n_pairs)
+    greedy[np.lexsort((values, mdp.s_of))[mdp.pair_ptr[1:] - 1]] = 1.0  # the last of each state's run
+    return _remembered(mdp, greedy, _LONG) > _STUCK
+
+
+def _remembered(mdp: MDP, policy: Floats, sweeps: int) -> float:
+    """What sweeps of a policy's chain leave of the span of a random function."""
+    P = policy_matrix(mdp, policy)
+    f = np.random.default_rng(0).standard_normal(mdp.n_states)
+    span = float(np.ptp(f)) or 1.0
+    for _ in range(sweeps):
         f = 0.9 * (P @ f) + 0.1 * f  # damped, so that periodic chains settle too
-    return float(np.ptp(f)) <= _FAST * span
+    return float(np.ptp(f)) / span
 
 
 def _run(
-    method: str, problem: Problem, tol: float, start: Solution | None, progress: Progress | None
+    method: str,
+    problem: Problem,
+    tol: float,
+    start: Solution | None,
+    deadline: Deadline,
+    progress: Progress | None,
 ) -> Solution:
     """Call a solver by name; those that need compiled kernels are imported only then."""
+    seconds = deadline.left
     if method == "lp":
-        return solve_lp(problem, tol=tol)
+        return solve_lp(problem, tol=tol, seconds=seconds)
     if method == "dual":
         from fairmdp.solvers.dual import solve_dual
 
-        return solve_dual(problem, tol=tol, start=start, progress=progress)
+        return solve_dual(problem, tol=tol, start=start, seconds=seconds, progress=progress)
     if method == "proximal":
         from fairmdp.solvers.proximal import solve_proximal
 
-        return solve_proximal(problem, tol=tol, start=start, progress=progress)
+        return solve_proximal(problem, tol=tol, start=start, seconds=seconds, progress=progress)
     if method == "colgen":
         from fairmdp.solvers.colgen import solve_colgen
 
-        return solve_colgen(problem, tol=tol, start=start, progress=progress)
+        return solve_colgen(problem, tol=tol, start=start, seconds=seconds, progress=progress)
     if method == "mirror":
-        from fairmdp.solvers.mirror import solve_mirror
+        from fairmdp.solvers.mirror import Options, solve_mirror
 
-        return solve_mirror(problem, tol=tol)
+        return solve_mirror(problem, tol=tol, options=Options(seconds=seconds))
     raise ProblemError(f"there is no method {method!r}; there are auto, {', '.join(METHODS)}")
 
 
 def _take_over(
-    problem: Problem, stalled: str, first: Solution, tol: float, progress: Progress | None
+    problem: Problem,
+    stalled: str,
+    first: Solution,
+    tol: float,
+    deadline: Deadline,
+    progress: Progress | None,
 ) -> Solution:
     """Let the next method go on from what is known, and keep the better answer."""
     few = _bounded(problem) <= _FEW_QUOTAS
@@ -151,7 +189,7 @@ def _take_over(
         following = "lp"
     else:
         return first
-    second = _run(following, problem, tol, first, progress)
+    second = _run(following, problem, tol, first, deadline, progress)
     better = second if _worth(second) > _worth(first) else first
     return replace(better, method=f"{better.method}; {stalled} stalled and {following} was asked too")
 
@@ -161,8 +199,13 @@ def _worth(solution: Solution) -> tuple[bool, bool, float]:
     return settled, solution.status is Status.FEASIBLE, -solution.gap if solution.has_policy else 0.0
 
 
-def _interrupted(solution: Solution) -> bool:
-    return any("interrupted" in note for note in solution.notes)
+def _stopped(solution: Solution) -> bool:
+    return INTERRUPTED in solution.notes or OUT_OF_TIME in solution.notes
+
+
+def _connected(solution: Solution) -> bool:
+    """Whether a gap is left because classes had to be tied together, which no other method can help."""
+    return solution.status is Status.FEASIBLE and any(CONNECTED in note for note in solution.notes)
 
 
 def _disjoint_state_quotas(problem: Problem) -> bool:

@@ -15,6 +15,7 @@ from fairmdp.solution import Solution, Status
 from fairmdp.solvers.columns import EXACT, PENALTIES, Column, Mixture, Search
 from fairmdp.solvers.conclude import Evaluated, check_tol, conclude, conclude_infeasible, evaluate
 from fairmdp.solvers.conflict import prove_infeasible
+from fairmdp.solvers.deadline import STOPS, Deadline, stop_note
 from fairmdp.solvers.policy import policy_of, uniform_policy
 from fairmdp.solvers.prices import price_box, start_from, tightened
 from fairmdp.solvers.repair import gave_up, margins, pull_within
@@ -27,7 +28,12 @@ _HAIR = 0.05  # of the tolerance, by which quotas are tightened
 
 
 def solve_colgen(
-    problem: Problem, *, tol: float = 1e-6, start: Solution | None = None, progress: Progress | None = None
+    problem: Problem,
+    *,
+    tol: float = 1e-6,
+    start: Solution | None = None,
+    seconds: float | None = None,
+    progress: Progress | None = None,
 ) -> Solution:
     """Best gain under quotas as a mixture of policies: few quotas on models that mix slowly.
 
@@ -40,6 +46,8 @@ def solve_colgen(
     start
         An earlier solution of the same model with other quotas or rewards: its policy is the first
         column, its prices (by quota name) and bias are where the search begins.
+    seconds
+        Time after which the search ends as if interrupted.
     progress
         Called at every column with ``upper``, ``lower``, ``gap``, ``worst_slack``, ``seconds``.
 
@@ -59,11 +67,12 @@ def solve_colgen(
     """
     tol = check_tol(tol)
     search = _begun(problem, tol, start)
+    search.deadline = Deadline(seconds)
     notes: tuple[str, ...] = ()
     try:
         _run(search, tol, _reporter(problem, progress))
-    except KeyboardInterrupt:
-        notes = ("interrupted: this is the best of what was found by then",)
+    except STOPS as stop:
+        notes = (stop_note(stop),)
     if search.upper < 0:
         witness = _witness(problem, search)
         infeasible = prove_infeasible(

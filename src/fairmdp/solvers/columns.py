@@ -27,7 +27,9 @@ import highspy
 import numpy as np
 
 from fairmdp.kernels.bellman import I4, Factored, Sweeps
+from fairmdp.kernels.krylov import Krylov
 from fairmdp.problem import Problem
+from fairmdp.solvers.deadline import Deadline
 from fairmdp.solvers.policy import policy_of, uniform_policy
 from fairmdp.solvers.prices import paid, price_box
 from fairmdp.validation import Floats
@@ -40,9 +42,9 @@ EXACT = 1e-10
 
 _COLUMNS = 400
 _IMPROVEMENTS = 300
-_SWEEPS, _LAW_SWEEPS = 1000, 20_000
-_STALLS = 3  # evaluations that made no headway before chains are factored
-_FACTORED = 20_000  # states up to which that is tried
+_SWEEPS, _LAW_SWEEPS = 300, 2000  # of one evaluation: beyond, other ways are quicker
+_STALLS = 3  # evaluations that fell short before chains are solved in another way
+_CHEAP, _FACTORED = 5000, 20_000  # states up to which chains are factored first, and at all
 _RESTART = 1e-7  # of factored chains: policy iteration passes through policies with several classes
 _TIE = 1e-13
 _MOST_CARE = 1e-3  # a policy that comes again although it was looked for so carefully ends the search
@@ -81,12 +83,13 @@ class Search:
     ) -> None:
         S = problem.mdp.n_states
         self.problem, self.rewards, self.master = problem, rewards, master
-        self.began = time.perf_counter()
+        self.began, self.deadline = time.perf_counter(), Deadline(None)
         self.low, self.high = price_box(problem)
         self.device = Sweeps(problem.mdp, problem.members, rewards)
         self.device.damping = 0.1
-        self.factored: Factored | None = None
-        self.stalls = 0
+        self.chains = self.device  # what relative values come from
+        self.ways = _ways(S)
+        self.way = self.stalls = 0
         self.h = self.device.put(np.zeros(S) if h is None else h)
         self.nu = self.device.put(np.full(S, 1 / S) if nu is None else nu)
         self.choice = problem.mdp.pair_ptr[:-1].astype(np.int32)
@@ -166,13 +169,14 @@ class Search:
         """Policy iteration at prices mu until the span of the error is below tol; ceiling, its values."""
         top, best_h = math.inf, self.h
         for _ in range(_IMPROVEMENTS):
+            self.deadline.check()
             self.choice, backup = self.device.greedy(self.h, mu, self.choice, _TIE)
             span = backup.high - backup.low
             if backup.high < top:
                 top, best_h = backup.high, self.h
             if span <= tol:
                 break
-            self._settle(backup.pi, backup.e, span, max(0.1 * span, 0.3 * tol))
+            self._settle(backup.pi, backup.e, max(0.1 * span, 0.3 * tol))
         if self.ceilings is not None:
             self.ceilings.append(Ceiling(top, mu, best_h))
         return self.master.ceiling(top, mu, self.low, self.high), best_h
@@ -200,25 +204,32 @@ class Search:
 
     def law(self, pi: Floats, tol: float) -> tuple[Floats, float]:
         """Long-run law of a policy and an estimate of its error."""
-        self.device.most = _LAW_SWEEPS
         chain = self.device.follow(pi)
-        nu, error = self.device.law(chain, self.nu, tol)
-        if error > tol and self.problem.mdp.n_states <= _FACTORED:
-            exact = Factored(self.problem.mdp, self.problem.members, self.rewards)
-            nu, error = exact.law(chain, nu, tol)
+        self.device.most = _LAW_SWEEPS
+        nu, error = self.nu, math.inf
+        for kind in self.ways[self.way :]:
+            self.deadline.check()
+            at_hand = type(self.chains) is kind and kind is not Factored  # factored chains restart too often
+            solver = self.chains if at_hand else self._solver(kind)
+            nu, error = solver.law(chain, nu, tol)
+            if error <= tol:
+                break
         return nu, error
 
-    def _settle(self, pi: Floats, e: Floats, span: float, tol: float) -> None:
-        """Relative values of a policy, by sweeps while they make headway."""
+    def _settle(self, pi: Floats, e: Floats, tol: float) -> None:
+        """Relative values of a policy, in another way once one has often fallen short."""
         chain = self.device.follow(pi)
-        if self.factored is not None:
-            self.h, _ = self.factored.settle(chain, self.h, e, tol)
-            return
         self.device.most = _SWEEPS
-        self.h, left = self.device.settle(chain, self.h, e, tol)
-        self.stalls += left > 0.5 * span
-        if self.stalls >= _STALLS and self.problem.mdp.n_states <= _FACTORED:
-            self.factored = Factored(self.problem.mdp, self.problem.members, self.rewards, restart=_RESTART)
+        self.h, left = self.chains.settle(chain, self.h, e, tol)
+        self.stalls += left > tol
+        if self.stalls >= _STALLS and self.way + 1 < len(self.ways):
+            self.stalls, self.way = 0, self.way + 1
+            self.chains = self._solver(self.ways[self.way])
+            if isinstance(self.chains, Factored):
+                self.chains.restart = _RESTART
+
+    def _solver(self, kind: type[Sweeps]) -> Sweeps:
+        return kind(self.problem.mdp, self.problem.members, self.rewards)
 
     def _is_known(self, choice: I4) -> bool:
         """Whether a policy is a column already."""
@@ -261,6 +272,13 @@ class Search:
             self.columns[j] = replace(self._evaluated(choice, EXACT), error=EXACT)
             self.master.change(j, self.columns[j])
         return bool(rough)
+
+
+def _ways(n_states: int) -> tuple[type[Sweeps], ...]:
+    """Ways to solve chains, from those that mix fast to those that hardly mix."""
+    if n_states <= _CHEAP:
+        return Sweeps, Factored
+    return (Sweeps, Krylov, Factored) if n_states <= _FACTORED else (Sweeps, Krylov)
 
 
 class Mixture:

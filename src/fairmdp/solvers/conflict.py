@@ -24,6 +24,8 @@ from fairmdp.validation import Floats
 _SMALL = 20_000  # pairs up to which a linear program explains why quotas cannot be met
 _MOST_REACHES = 20  # quotas of a conflict whose own best share is worked out
 _PRICED = 1e-7  # share of the largest price below which a quota has no part in a conflict
+_GLANCE = 4  # policies that a quick look for a proof may take
+_SURE = 1e-9  # break of the quotas that is no rounding
 
 
 def prove_infeasible(
@@ -54,6 +56,20 @@ def prove_infeasible(
     why = Infeasibility(conflict, np.array(reach), reach_bias, factor, factor_bias, factor_prices, *nearest)
     counters = {**counters, "seconds": time.perf_counter() - began}
     return conclude_infeasible(problem, bias, prices, why, tol=tol, method=method, counters=counters)
+
+
+def quick_proof(problem: Problem, prices: Floats) -> tuple[Floats, Floats] | None:
+    """Bias and prices of a proof that the quotas cannot be met, where a few policies suffice for one.
+
+    They are scaled so that the ceiling is below -1 for any rewards between 0 and 1.
+    """
+    search = Search(problem, np.zeros(problem.mdp.n_pairs), Mixture(*price_box(problem)))
+    search.master.penalty = 1.0
+    search.run(prices, 1e-2, lambda s: s.upper < -_SURE or len(s.columns) >= _GLANCE)
+    if search.upper >= -_SURE:
+        return None
+    h, mu = search.witness
+    return 2 / -search.upper * h, 2 / -search.upper * mu
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +106,7 @@ def _elastic(problem: Problem, tol: float) -> Search:
     """Search for the least total break of the quotas, until it is known to be positive or none."""
     search = Search(problem, np.zeros(problem.mdp.n_pairs), Mixture(*price_box(problem)))
     search.master.penalty = 1.0
-    search.run(np.zeros(problem.n_quotas), tol, lambda s: s.upper < -1e-9 and tol > 1e-3)
+    search.run(np.zeros(problem.n_quotas), tol, lambda s: s.upper < -_SURE and tol > 1e-3)
     return search
 
 

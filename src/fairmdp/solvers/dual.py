@@ -31,7 +31,8 @@ from fairmdp.problem import Problem
 from fairmdp.solution import Solution, Status
 from fairmdp.solvers.colgen import solve_colgen
 from fairmdp.solvers.conclude import check_tol, conclude
-from fairmdp.solvers.conflict import prove_infeasible
+from fairmdp.solvers.conflict import prove_infeasible, quick_proof
+from fairmdp.solvers.deadline import STOPS, Deadline, stop_note
 from fairmdp.solvers.policy import uniform_policy
 from fairmdp.solvers.prices import paid, price_box, start_from, tightened
 from fairmdp.validation import Floats
@@ -57,6 +58,7 @@ def solve_dual(
     *,
     tol: float = 1e-6,
     start: Solution | None = None,
+    seconds: float | None = None,
     progress: Callable[[dict[str, float]], None] | None = None,
 ) -> Solution:
     """Best gain under quotas by Newton's method on their prices: up to about a hundred quotas, any size.
@@ -77,6 +79,8 @@ def solve_dual(
     start
         An earlier solution of the same states with other quotas or rewards: its prices (by quota name),
         bias and visitation are where the search begins.
+    seconds
+        Time after which the search ends as if interrupted.
     progress
         Called at every temperature with ``upper``, ``lower``, ``gap``, ``worst_slack``, ``seconds``.
 
@@ -95,17 +99,18 @@ def solve_dual(
     """
     tol = check_tol(tol)
     if problem.n_quotas == 0:  # no prices to look for: policy iteration is all there is to do
-        return solve_colgen(problem, tol=tol, start=start, progress=progress)
-    search = _Search(problem, tol, progress)
+        return solve_colgen(problem, tol=tol, start=start, seconds=seconds, progress=progress)
+    deadline = Deadline(seconds)
+    search = _Search(problem, tol, deadline, progress)
     notes: tuple[str, ...] = ()
     try:
         stalled = search.run(start)
-    except KeyboardInterrupt:
-        stalled, notes = False, ("interrupted: this is the best of what was found by then",)
+    except STOPS as stop:
+        stalled, notes = False, (stop_note(stop),)
     solution = search.solution(notes)
     if not stalled or solution.status in (Status.OPTIMAL, Status.INFEASIBLE):
         return solution
-    mixture = solve_colgen(problem, tol=tol, start=solution, progress=progress)
+    mixture = solve_colgen(problem, tol=tol, start=solution, seconds=deadline.left, progress=progress)
     return replace(mixture, method=f"dual, which stalled, then {mixture.method}")
 
 
@@ -137,10 +142,14 @@ class _Search:
     """Newton's method with what it has proved so far, in units of the reward span."""
 
     def __init__(
-        self, problem: Problem, tol: float, progress: Callable[[dict[str, float]], None] | None
+        self,
+        problem: Problem,
+        tol: float,
+        deadline: Deadline,
+        progress: Callable[[dict[str, float]], None] | None,
     ) -> None:
         r = problem.mdp.r
-        self.problem, self.tol, self.progress = problem, tol, progress
+        self.problem, self.tol, self.deadline, self.progress = problem, tol, deadline, progress
         self.began = time.perf_counter()
         self.base, self.scale = float(r.min()), float(np.ptp(r)) or 1.0
         self.rewards = (r - self.base) / self.scale
@@ -153,6 +162,7 @@ class _Search:
         self.point: _Point | None = None
         self.device = Sweeps(problem.mdp, problem.members, self.rewards)
         self.unsettled = 0
+        self.doubted = False
         self.counters = {"steps": 0.0, "levels": 1.0, "sweeps": 0.0}
 
     def run(self, start: Solution | None) -> bool:
@@ -231,6 +241,8 @@ class _Search:
             change = math.sqrt(max(float(d @ C @ d), 0.0)) / point.tau
             reach = float(np.abs(d).max(initial=0.0))
             if change > _BOLD:
+                if not self.doubted and self._impossible(point):
+                    return point, radius, False
                 radius = 0.7 * min(radius, reach)
                 continue
             mu = point.mu + d
@@ -249,6 +261,15 @@ class _Search:
             radius = 0.25 * min(radius, reach)
             _require(radius > _LEAST)
 
+    def _impossible(self, point: _Point) -> bool:
+        """Whether quotas that ask for large steps are beyond reach, as far as a quick look tells."""
+        self.doubted = True
+        short = (point.shares < self.low).astype(float) - (point.shares > self.high)
+        proof = quick_proof(self.problem, short)
+        if proof is not None:
+            self.witness, self.upper = proof, -1.0
+        return proof is not None
+
     def _next_tau(self, point: _Point, taken: int) -> float:
         """Temperature to go on with: lower while entropy costs too much and the quotas nearly hold."""
         if point.entropy <= 0.5 * self.tol or self._slack(point) < -1e-2 * point.tau:
@@ -263,6 +284,7 @@ class _Search:
         backup = device.improve(h, mu, tau)
         chain = device.follow(backup.pi)
         for _ in range(_IMPROVEMENTS):
+            self.deadline.check()
             span = backup.high - backup.low
             if span <= enough:
                 break

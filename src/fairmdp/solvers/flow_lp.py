@@ -12,6 +12,7 @@ are absolute, and would mean nothing for shares of 1e-5.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,6 +22,7 @@ from scipy.sparse import csr_array, hstack, vstack
 
 from fairmdp.errors import SolverError
 from fairmdp.problem import Problem
+from fairmdp.solvers.deadline import Deadline, OutOfTimeError
 from fairmdp.validation import Floats
 
 Algorithm = Literal["simplex", "ipm", "pdlp"]
@@ -61,7 +63,9 @@ class FlowLP:
         extra: csr_array | None = None,
         c_extra: Floats | None = None,
         algorithm: Algorithm = "simplex",
+        deadline: Deadline | None = None,
     ) -> None:
+        self._deadline = deadline or Deadline(None)
         mdp = problem.mdp
         S, SA, K = mdp.n_states, mdp.n_pairs, problem.n_quotas
         self._sizes, self._n = (S, SA, K), float(S)
@@ -103,7 +107,7 @@ class FlowLP:
     def run(self) -> Answer | None:
         """Solve; None means that HiGHS found no point that meets the quotas (which proves nothing yet)."""
         highs = self._highs
-        highs.run()
+        self._run_in_time()
         if highs.getModelStatus() != _SOLVED:
             # Presolve and a warm basis can both mislead on badly scaled chains: try once more without them.
             self._run_afresh(presolve="off")
@@ -116,8 +120,12 @@ class FlowLP:
             return None
         if status != _SOLVED:
             raise SolverError(f"HiGHS stopped with {highs.modelStatusToString(status)}")
+        return self.point()
+
+    def point(self) -> Answer:
+        """Where HiGHS is: the optimum after a run, something on the way to it after one that was cut off."""
         S, SA, _ = self._sizes
-        solution, info = highs.getSolution(), highs.getInfo()
+        solution, info = self._highs.getSolution(), self._highs.getInfo()
         columns = np.array(solution.col_value) / self._n
         duals = -np.array(solution.row_dual) * self._cost_scale
         return Answer(
@@ -141,12 +149,19 @@ class FlowLP:
         usual = {option: self._highs.getOptionValue(option)[1] for option in options}
         self._highs.clearSolver()
         self._set(**options)
-        self._highs.run()
+        self._run_in_time()
         self._set(**usual)
 
     def _set(self, **options: Any) -> None:
         for option, value in options.items():
             self._highs.setOptionValue(option, value)
+
+    def _run_in_time(self) -> None:
+        if math.isfinite(self._deadline.left):  # HiGHS counts the time of all runs together
+            self._highs.setOptionValue("time_limit", self._highs.getRunTime() + self._deadline.left)
+        self._highs.run()
+        if self._highs.getModelStatus() == highspy.HighsModelStatus.kTimeLimit:
+            raise OutOfTimeError
 
 
 def _row_bounds(at_least: Floats, at_most: Floats, n: float) -> tuple[Floats, Floats]:

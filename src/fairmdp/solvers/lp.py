@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
+import numpy as np
+
+from fairmdp.certificate import rounded
 from fairmdp.problem import Problem
 from fairmdp.solution import Solution, Status
 from fairmdp.solvers.conclude import check_tol, conclude
-from fairmdp.solvers.flow_lp import Algorithm, FlowLP
+from fairmdp.solvers.deadline import Deadline, OutOfTimeError, stop_note
+from fairmdp.solvers.flow_lp import Algorithm, Answer, FlowLP
 from fairmdp.solvers.infeasible import explain
-from fairmdp.solvers.policy import policy_of
+from fairmdp.solvers.policy import policy_of, uniform_policy
+from fairmdp.solvers.prices import legal
 from fairmdp.solvers.repair import repair
 
 
-def solve_lp(problem: Problem, *, tol: float = 1e-6, algorithm: Algorithm = "simplex") -> Solution:
+def solve_lp(
+    problem: Problem,
+    *,
+    tol: float = 1e-6,
+    algorithm: Algorithm = "simplex",
+    seconds: float | None = None,
+) -> Solution:
     """Best gain under quotas, exactly, as one linear program over occupancies.
 
     ::
@@ -35,6 +47,8 @@ def solve_lp(problem: Problem, *, tol: float = 1e-6, algorithm: Algorithm = "sim
         Certified gap, relative to the span of the rewards, up to which the answer is called optimal.
     algorithm
         What HiGHS runs: ``"simplex"`` (a vertex: the least random policy), ``"ipm"`` or ``"pdlp"``.
+    seconds
+        Time after which HiGHS is stopped; what it has by then is often no fair policy.
 
     Returns
     -------
@@ -60,8 +74,13 @@ def solve_lp(problem: Problem, *, tol: float = 1e-6, algorithm: Algorithm = "sim
     """
     tol = check_tol(tol)
     method = f"lp: HiGHS {algorithm} over all state-action pairs"
-    start = time.perf_counter()
-    answer = FlowLP(problem, problem.mdp.r, algorithm=algorithm).run()
+    start, deadline = time.perf_counter(), Deadline(seconds)
+    lp = FlowLP(problem, problem.mdp.r, algorithm=algorithm, deadline=deadline)
+    notes: tuple[str, ...] = ()
+    try:
+        answer = lp.run()
+    except OutOfTimeError as stop:
+        answer, notes = _provable(problem, lp.point()), (stop_note(stop),)
     if answer is None:
         return explain(problem, tol=tol, method=method, start=start)
     solution = conclude(
@@ -72,7 +91,18 @@ def solve_lp(problem: Problem, *, tol: float = 1e-6, algorithm: Algorithm = "sim
         tol=tol,
         method=method,
         counters={"iterations": answer.iterations, "seconds": time.perf_counter() - start},
+        notes=notes,
     )
-    if solution.status is Status.OPTIMAL:
+    if solution.status is Status.OPTIMAL or notes:
         return solution
-    return repair(problem, solution, start=start)
+    return repair(problem, solution, start=start, deadline=deadline)
+
+
+def _provable(problem: Problem, answer: Answer) -> Answer:
+    """Policy and ceiling for want of better ones where HiGHS was cut off too early for its own."""
+    if not answer.x.any():
+        answer = replace(answer, x=uniform_policy(problem.mdp))
+    mu = legal(problem, answer.mu)
+    none = np.zeros(problem.mdp.n_states), np.zeros(problem.n_quotas)
+    h, mu = min((none, (answer.h, mu)), key=lambda pair: rounded.ceiling(problem, problem.mdp.r, *pair))
+    return replace(answer, h=h, mu=mu)

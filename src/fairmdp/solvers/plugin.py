@@ -90,7 +90,8 @@ def learn_plugin(
         Called after every chunk with the samples drawn, those planned so far, and a function that returns
         the estimate so far.
     run_chunks
-        How chunks are executed: the built-in ``map``, or ``imap`` of a pool. Results do not depend on it.
+        How chunks are executed: the built-in ``map``, or an engine, `ProcessPool` or `RayCluster`. Results do
+        not depend on it.
 
     Returns
     -------

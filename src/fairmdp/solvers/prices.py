@@ -34,6 +34,12 @@ def paid(mu: Floats, low: Floats, high: Floats) -> float:
     return float(low[up] @ mu[up] + high[down] @ mu[down])
 
 
+def legal(problem: Problem, mu: Floats) -> Floats:
+    """Prices with those of a sign that no bound allows set to zero."""
+    low, high = price_box(problem)
+    return np.clip(mu, np.where(np.isfinite(high), -np.inf, 0.0), np.where(np.isfinite(low), np.inf, 0.0))
+
+
 def start_from(problem: Problem, start: Solution | None, scale: float) -> tuple[Floats, Floats, Floats]:
     """Prices (K,), relative values and law (S,) to start from."""
     S = problem.mdp.n_states
@@ -46,7 +52,5 @@ def start_from(problem: Problem, start: Solution | None, scale: float) -> tuple[
             f"this problem has {S} and {problem.mdp.n_pairs}"
         )
     known = dict(zip(start.quota_names, start.prices.tolist(), strict=True))
-    low, high = price_box(problem)
-    mu = np.array([known.get(name, 0.0) for name in problem.names]) / scale
-    mu = np.clip(mu, np.where(np.isfinite(high), -np.inf, 0.0), np.where(np.isfinite(low), np.inf, 0.0))
+    mu = legal(problem, np.array([known.get(name, 0.0) for name in problem.names]) / scale)
     return mu, start.bias / scale, start.visitation

@@ -41,6 +41,7 @@ from fairmdp.kernels import proximal as numba_kernels
 from fairmdp.problem import Problem
 from fairmdp.solution import Solution, Status
 from fairmdp.solvers.conclude import check_tol, conclude
+from fairmdp.solvers.deadline import STOPS, Deadline, stop_note
 from fairmdp.solvers.infeasible import explain
 from fairmdp.solvers.policy import policy_of, uniform_policy
 from fairmdp.solvers.proximal_layout import KernelSet, Layout
@@ -74,12 +75,16 @@ _WEIGHT_FLOOR = 0.05  # least weight of a state, relative to an even split
 _EXPLAIN_STATES = 300  # states up to which the reason for infeasibility is looked for
 
 _METHOD = "proximal: proximal points and semismooth Newton, quotas in the prox"
-_INTERRUPTED = "interrupted: this is the best that was proved until then"
 _IMPOSSIBLE = "bias and prices prove that no policy meets the quotas"
 
 
 def solve_proximal(
-    problem: Problem, *, tol: float = 1e-6, start: Solution | None = None, progress: Progress | None = None
+    problem: Problem,
+    *,
+    tol: float = 1e-6,
+    start: Solution | None = None,
+    seconds: float | None = None,
+    progress: Progress | None = None,
 ) -> Solution:
     """Best gain under many quotas on disjoint sets of states, to a certified gap.
 
@@ -95,6 +100,8 @@ def solve_proximal(
         Certified gap, relative to the span of the rewards, at which to stop.
     start
         A solution of the same model under other quotas, to start from.
+    seconds
+        Time after which the search ends as if interrupted.
     progress
         Called after every proximal step with ``upper, lower, gap, worst_slack, seconds``.
 
@@ -122,6 +129,7 @@ def solve_proximal(
     tol = check_tol(tol)
     began = time.perf_counter()
     run = _Run(problem, _layout(problem), tol, numba_kernels)
+    run.deadline = Deadline(seconds)
     if start is not None:
         run.start_from(start)
     notes: tuple[str, ...] = ()
@@ -132,8 +140,8 @@ def solve_proximal(
                 progress({**run.report(), "seconds": time.perf_counter() - began})
             if run.impossible or run.gap <= 0.95 * tol:
                 break
-    except KeyboardInterrupt:
-        notes = (_INTERRUPTED,)
+    except STOPS as stop:
+        notes = (stop_note(stop),)
     if run.impossible and problem.mdp.n_states <= _EXPLAIN_STATES:
         return explain(problem, tol=tol, method=_METHOD, start=began)
     return run.conclude(notes, began)
@@ -171,6 +179,7 @@ class _Run:
 
     def __init__(self, problem: Problem, layout: Layout, tol: float, kernels: KernelSet) -> None:
         self.problem, self.layout, self.tol, self.kernels = problem, layout, tol, kernels
+        self.deadline = Deadline(None)
         mdp = problem.mdp
         self.scale, self.base = reward_scale(problem), float(mdp.r.min())
         self.r = (mdp.r[layout.pairs] - self.base) / self.scale  # (SA,)
@@ -317,6 +326,7 @@ class _Run:
             model, scratch, centre, point.q, u, 0.0, sigma, c, point.lam, point.z, point.theta
         )
         for count in range(1, most + 1):
+            self.deadline.check()
             norm, worst = k.flow(model, point.z, g)
             if tau:
                 g += pull * (point.h - start)

@@ -19,19 +19,27 @@ from fairmdp.chain import Chain
 from fairmdp.problem import Problem
 from fairmdp.solution import Solution, Status
 from fairmdp.solvers.conclude import conclude
+from fairmdp.solvers.deadline import Deadline, OutOfTimeError, stop_note
 from fairmdp.solvers.flow_lp import FlowLP
 from fairmdp.solvers.policy import policy_of, uniform_policy
 from fairmdp.validation import Floats
 
+CONNECTED = "so that the policy's chain is connected"
+"""How the note ends that says what a connection cost."""
+
 _MARGINS = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 
 
-def repair(problem: Problem, solution: Solution, *, start: float) -> Solution:
+def repair(problem: Problem, solution: Solution, *, start: float, deadline: Deadline) -> Solution:
     """Return a policy whose own chain is fair, at the smallest loss that can be proved, if there is one."""
     best = solution
-    lp = FlowLP(problem, problem.mdp.r)
+    lp = FlowLP(problem, problem.mdp.r, deadline=deadline)
     for room, spread, note in _attempts(problem, solution):
-        x = _connected(lp, problem, room, spread)
+        try:
+            x = _connected(lp, problem, room, spread)
+        except OutOfTimeError as stop:
+            best = replace(best, notes=(*best.notes, stop_note(stop)))
+            break
         if x is None:
             break
         best = conclude(
@@ -77,7 +85,7 @@ def margins(problem: Problem, solution: Solution) -> Iterator[tuple[float, Float
 
 def gave_up(margin: float) -> str:
     """What is noted of a policy that was connected."""
-    return f"about {margin:.0e} of the gain was given up so that the policy's chain is connected"
+    return f"about {margin:.0e} of the gain was given up {CONNECTED}"
 
 
 def pull_within(problem: Problem, room: Floats, spread: Floats) -> float:

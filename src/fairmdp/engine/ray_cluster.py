@@ -1,0 +1,194 @@
+"""Engine of actors on a Ray cluster: a private one on this machine, or one that is running already.
+
+Each worker is an actor with a core of its own. Ray is not asked to retry anything: it would do so out of
+order and without the function that the actor had. Results are kept by the driver, since the machines of a
+cluster need not share a disk.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import sys
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from os import PathLike
+from types import ModuleType
+from typing import Any
+
+from fairmdp.engine.chunks import Answer, Chunk, EngineError, Station
+from fairmdp.engine.crew import Engine, Worker, WorkerLost
+from fairmdp.errors import ProblemError
+
+_PRIVATE = "local"  # what Ray calls a cluster of one's own, on this machine
+_RUNNING = "auto"  # and one that was started here with `ray start`
+_REACH = 10.0  # seconds in which a cluster's port must answer
+_STORE = 2**28  # bytes that a private cluster takes for results under way
+
+
+class RayCluster(Engine):
+    """Engine of workers on a Ray cluster; the same promises as those of a `ProcessPool`.
+
+    Needs the extra ``ray``. Simulators must be importable on the machines of the cluster, and fairmdp
+    installed there; classes of the script itself travel with the work.
+
+    Parameters
+    ----------
+    workers
+        Number of workers, each with a core of its own; by default as many as the cluster has cores.
+    address
+        ``"local"`` (the default) starts a private cluster on this machine that ends with this process; it
+        listens on the loopback device alone and takes no orders without a secret that only this process has.
+        ``"host:port"`` is a running cluster, ``"auto"`` one that ``ray start`` has started on this machine;
+        their authentication follows ``RAY_AUTH_MODE``, which must be the same on both sides. Where this
+        process has connected to a cluster already, that one is used and left running.
+    timeout, attempts, folder
+        As for a `ProcessPool`; the files are the same, too, and one engine goes on where another was killed.
+
+    Examples
+    --------
+    A cluster takes some seconds to start, so this one is not run here.
+
+    >>> with RayCluster(2) as engine:  # doctest: +SKIP
+    ...     learned = learn_plugin(simulator, quotas, samples=10**6, run_chunks=engine)
+    """
+
+    def __init__(
+        self,
+        workers: int | None = None,
+        *,
+        address: str = _PRIVATE,
+        timeout: float | None = None,
+        attempts: int = 3,
+        folder: str | PathLike[str] | None = None,
+    ) -> None:
+        super().__init__(workers, timeout, attempts, folder)
+        self._ray, self._mine = _connected(address, self.workers)
+        if workers is None:
+            self.workers = max(int(self._ray.cluster_resources().get("CPU", 1)), 1)
+        self._actor = self._ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Station)
+
+    def close(self) -> None:
+        """Stop the workers, for good, and the cluster if it is private."""
+        if self._closed:
+            return
+        super().close()
+        if self._mine:
+            self._ray.shutdown()
+            self._ray._private.worker._worker_logs_enabled = True
+
+    def _start(self) -> Worker:
+        return _Actor(self.timeout, self._ray, self._actor.remote())
+
+    def _code(self, function: Callable[[Any], Any], plain: bytes) -> bytes:
+        return self._ray.cloudpickle.dumps(function)  # brings the classes of a script along
+
+    def _wait(self, workers: list[_Actor], seconds: float) -> Collection[Worker]:
+        due = {worker.answers[0]: worker for worker in workers}
+        if not due:
+            return ()
+        # First for one, as long as it takes, then for what has come meanwhile.
+        self._ray.wait(list(due), timeout=seconds, fetch_local=False)
+        ready, _ = self._ray.wait(list(due), num_returns=len(due), timeout=0, fetch_local=False)
+        return {due[answer] for answer in ready}
+
+    def _received(self, chunk: Chunk, result: Any) -> None:
+        chunk.keep(result)
+
+
+class _Actor(Worker):
+    def __init__(self, timeout: float, ray: ModuleType, actor: Any) -> None:
+        super().__init__(timeout)
+        self._ray, self._actor = ray, actor
+        self.answers: deque[Any] = deque([actor.ready.remote()])
+
+    @property
+    def is_alive(self) -> bool:
+        return True  # what is not shows when it is asked
+
+    def _take(self, code: bytes) -> None:
+        paths = [os.path.abspath(path) for path in sys.path]
+        self.answers.append(self._actor.take.remote(code, paths))
+
+    def _run(self, chunk: Chunk) -> None:
+        self.answers.append(self._actor.run.remote(replace(chunk, path=None)))
+
+    def _answer(self) -> Answer:
+        try:
+            return self._ray.get(self.answers.popleft())
+        except self._ray.exceptions.RayTaskError as error:  # a task or a result that cannot travel
+            return "failed", (f"it raised {type(error.cause).__name__}: {error.cause}", str(error))
+        except self._ray.exceptions.RayError as error:
+            raise WorkerLost(f"its Ray worker was lost: {str(error).strip().splitlines()[0]}") from None
+
+    def dismiss(self) -> None:
+        self._ray.kill(self._actor)
+
+    def end(self) -> None:
+        pass  # Ray sees to it
+
+
+def _connected(address: str, workers: int) -> tuple[ModuleType, bool]:
+    """Ray, connected to a cluster, and whether it was us who connected it."""
+    with _environment(_secluded() if address == _PRIVATE else {}):
+        try:
+            import ray
+        except ImportError:
+            raise EngineError(
+                "Ray is not installed\n  install the extra: pip install 'fairmdp[ray]', or take processes"
+            ) from None
+        if address not in (_PRIVATE, _RUNNING):
+            _check_reach(address)
+        if ray.is_initialized():
+            return ray, False
+        how: dict[str, Any] = {"address": address, "log_to_driver": False, "configure_logging": False}
+        if address == _PRIVATE:
+            how |= {"num_cpus": workers, "include_dashboard": False, "object_store_memory": _STORE}
+        # Ray would print each death to standard output, where programs read answers; no public switch exists.
+        ray._private.worker._worker_logs_enabled = False
+        try:
+            ray.init(**how)
+        except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+            what = "start a Ray cluster here" if address == _PRIVATE else f"join the Ray cluster {address!r}"
+            raise EngineError(f"cannot {what}: {str(error).strip().splitlines()[0]}") from error
+        return ray, True
+
+
+def _check_reach(address: str) -> None:
+    """Raise at once where nobody listens; Ray itself would try for minutes."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdigit() or "//" in host:
+        raise ProblemError(f"address is {address!r}, expected host:port, {_RUNNING} or {_PRIVATE}")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH).close()
+    except (OSError, OverflowError) as error:
+        raise EngineError(
+            f"cannot reach the Ray cluster {address!r}: {error}\n"
+            "  the address is that of its head node, with the port that `ray start --head` has printed"
+        ) from None
+
+
+def _secluded() -> dict[str, str]:
+    """Settings of a cluster for this process alone: loopback, a secret, no reports to anybody."""
+    settings = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+    if "RAY_AUTH_MODE" not in os.environ:
+        settings |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    return settings
+
+
+@contextmanager
+def _environment(settings: dict[str, str]) -> Iterator[None]:
+    """Set environment variables for a while; Ray and the processes that it starts read them then."""
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

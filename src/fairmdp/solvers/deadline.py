@@ -1,0 +1,51 @@
+"""When to stop a search: one rule for the end of the time and for Ctrl-C."""
+
+from __future__ import annotations
+
+import math
+import time
+
+from fairmdp.errors import ProblemError
+
+INTERRUPTED = "interrupted: this is the best of what was found by then"
+OUT_OF_TIME = "out of time: this is the best of what was found by then"
+
+
+class OutOfTimeError(Exception):
+    """The time of a search is over; it ends like one that was interrupted."""
+
+
+STOPS = (KeyboardInterrupt, OutOfTimeError)
+"""What ends a search early, to be caught where its best answer is at hand."""
+
+
+class Deadline:
+    """The moment at which a search is to end; without seconds there is none.
+
+    Examples
+    --------
+    >>> Deadline(None).left
+    inf
+    >>> Deadline(60).left > 59
+    True
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        if seconds is not None and not seconds > 0:
+            raise ProblemError(f"seconds is {seconds}, expected a positive number")
+        self._end = math.inf if seconds is None else time.perf_counter() + seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds from now, never quite none."""
+        return max(self._end - time.perf_counter(), 1e-3)
+
+    def check(self) -> None:
+        """Raise OutOfTimeError once the time is over."""
+        if time.perf_counter() > self._end:
+            raise OutOfTimeError
+
+
+def stop_note(stop: BaseException) -> str:
+    """What a solution says of its search's early end."""
+    return OUT_OF_TIME if isinstance(stop, OutOfTimeError) else INTERRUPTED

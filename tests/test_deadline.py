@@ -1,0 +1,51 @@
+"""A limit of time: every solver ends with what it has proved."""
+
+import math
+import time
+
+import numpy as np
+import pytest
+
+from fairmdp import Problem, ProblemError, Status, scenarios, solve, verify
+from fairmdp.solvers import deadline as deadline_module
+from fairmdp.solvers.deadline import INTERRUPTED, OUT_OF_TIME, Deadline, OutOfTimeError, stop_note
+
+HARD = scenarios.garnet(n_states=3000, tightness=0.99, seed=1)
+PER_STATE = Problem(HARD.mdp, rho=np.full(3000, 1e-5))
+
+
+@pytest.mark.parametrize(
+    "method, problem",
+    [("lp", HARD), ("dual", HARD), ("colgen", HARD), ("proximal", PER_STATE), ("auto", HARD), ("auto", PER_STATE)],
+)  # fmt: skip
+def test_out_of_time(method, problem):
+    """No time at all, or too little for HiGHS: a policy and a ceiling for want of better ones."""
+    sol = solve(problem, method=method, seconds=1e-6 if method != "lp" else 0.2)
+    assert OUT_OF_TIME in sol.notes and verify(problem, sol).ok
+    assert sol.status in (Status.FEASIBLE, Status.UNDECIDED)
+    assert sol.upper <= problem.mdp.r.max() + 1e-9
+
+
+@pytest.mark.parametrize("method", ["dual", "colgen"])
+def test_what_was_found_by_then_is_kept(method, monkeypatch):
+    """The clock jumps once a policy has been found: its gain and a ceiling below the largest reward stay."""
+    true = time.perf_counter
+    late = []
+    monkeypatch.setattr(deadline_module.time, "perf_counter", lambda: true() + 1e6 * bool(late))
+
+    def watch(row):
+        if row["lower"] > -math.inf:
+            late.append(row)
+
+    sol = solve(HARD, method=method, tol=1e-9, seconds=1e5, progress=watch)
+    assert OUT_OF_TIME in sol.notes and sol.status is Status.FEASIBLE and verify(HARD, sol).ok
+    assert sol.upper < 0.9 and sol.gap < 0.1
+
+
+def test_deadline():
+    Deadline(None).check()
+    with pytest.raises(OutOfTimeError):
+        Deadline(1e-9).check()
+    with pytest.raises(ProblemError, match="seconds is 0, expected a positive number"):
+        solve(scenarios.three_state(), seconds=0)
+    assert stop_note(KeyboardInterrupt()) == INTERRUPTED and stop_note(OutOfTimeError()) == OUT_OF_TIME
