@@ -306,6 +306,11 @@ class Problem:
         quotas = f"{self.n_quotas} quota{'' if self.n_quotas == 1 else 's'}"
         return f"Problem({repr(self.mdp)[4:-1]}, {quotas})"
 
+    def _repr_html_(self) -> str:
+        from fairmdp.notebook import problem_html
+
+        return problem_html(self)
+
     def _quota(self, k: int) -> Quota:
         counted = slice(self.weights.indptr[k], self.weights.indptr[k + 1])
         pairs = self.weights.indices[counted]

@@ -198,3 +198,8 @@ class Solution:
             f"Solution({self.status.value}, gain={self.gain:.6g}, upper={self.upper:.6g}, "
             f"worst_slack={round(self.worst_slack, 9) + 0.0:.3g})"
         )
+
+    def _repr_html_(self) -> str:
+        from fairmdp.notebook import solution_html
+
+        return solution_html(self)

@@ -14,9 +14,11 @@ import click
 from fairmdp import __version__
 from fairmdp.cli.certify import certify
 from fairmdp.cli.compare import compare
+from fairmdp.cli.explore import explore
 from fairmdp.cli.frontier import frontier
 from fairmdp.cli.learn import learn
 from fairmdp.cli.new import new
+from fairmdp.cli.report import report
 from fairmdp.cli.reproduce import reproduce
 from fairmdp.cli.scenarios import scenarios
 from fairmdp.cli.simulate import simulate
@@ -35,7 +37,8 @@ def cli() -> None:
 
 
 for command in (
-    solve, verify, frontier, compare, learn, certify, simulate, reproduce, scenarios, new, warmup,
+    solve, verify, explore, report, frontier, compare, learn, certify, simulate, reproduce, scenarios,
+    new, warmup,
 ):  # fmt: skip
     cli.add_command(command)
 

@@ -221,3 +221,8 @@ class Frontier:
         kind = "exact" if self.exact else "at given values"
         points = f"{self.values.size} points, last feasible {self.last_feasible:.6g}"
         return f"Frontier({self.quota}, {kind}, {points})"
+
+    def _repr_html_(self) -> str:
+        from fairmdp.notebook import frontier_html
+
+        return frontier_html(self)

@@ -89,21 +89,21 @@ def solution_to_dict(solution: Solution) -> dict[str, Any]:
         fields["units"] = {name: getattr(solution.units, name) for name in _UNITS_FIELDS}
     for name in (*_QUOTA_ARRAYS, *_STATE_ARRAYS, *_PAIR_ARRAYS):
         fields[name] = getattr(solution, name)
-    return {name: _plain(value) for name, value in fields.items()}
+    return {name: plain(value) for name, value in fields.items()}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A value in terms of JSON; what is no such thing is left for `json` to refuse."""
     if isinstance(value, np.ndarray) and value.dtype.kind == "f" and np.isfinite(value).all():
         return value.tolist()
     if isinstance(value, np.ndarray | np.generic):
-        return _plain(value.tolist())
+        return plain(value.tolist())
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     return value
 
 

@@ -1,0 +1,109 @@
+"""A solution as one HTML file that needs nothing else: problem, policy, shares, prices, frontier, proof."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from importlib.resources import files
+
+from fairmdp.certificate import verify
+from fairmdp.errors import ProblemError
+from fairmdp.problem import Problem
+from fairmdp.solution import Solution
+from fairmdp.solvers.auto import solve
+from fairmdp.web.document import Json, frontier_view, problem_view, solution_view, verdict_view
+from fairmdp.web.tasks import EXACT_PROOF, best_curve
+
+MOST_CURVES = 3
+"""Frontiers in a report of which nobody has said which quotas they are about."""
+
+CURVE_PAIRS = 5000
+"""Size up to which frontiers are drawn unasked; beyond, they may take minutes."""
+
+MOST_ROWS = 500
+"""Quotas of a report, the tightest."""
+
+_MODULES = ("dom", "format", "figures", "graph", "sections", "report")
+_PLOTLY = "vendor/plotly-cartesian.min.js"
+
+
+def report_html(problem: Problem, solution: Solution, name: str, quotas: Sequence[str] | None = None) -> str:
+    """Return a report on a solution, which is verified on the way.
+
+    Parameters
+    ----------
+    problem, solution
+        A problem and what was found for it.
+    name
+        What the report calls the problem.
+    quotas
+        Quotas whose frontiers are drawn; by default those with the highest prices, unless the model is large.
+    """
+    verdict = verify(problem, solution, exact=problem.mdp.P.nnz <= EXACT_PROOF)
+    if any("another problem" in message for message in verdict.messages):
+        raise ProblemError(f"{verdict.messages[0]}\n  name the problem as you did when it was solved")
+    asked = problem_view(problem, name)
+    answer = solution_view(problem, solution, solve(problem.without_quotas()))
+    if problem.n_quotas > MOST_ROWS:
+        answer["quotas"] = sorted(answer["quotas"], key=lambda row: row["slack"] or 0.0)[:MOST_ROWS]
+        kept = {row["name"] for row in answer["quotas"]}
+        asked["quotas"] = [quota for quota in asked["quotas"] if quota["name"] in kept]
+    document = {
+        "problem": asked,
+        "answer": answer,
+        "verdict": verdict_view(problem, verdict),
+        "curves": [frontier_view(best_curve(problem, quota)) for quota in _moving(problem, solution, quotas)],
+        "provenance": _provenance(solution),
+    }
+    return _page(document)
+
+
+def _moving(problem: Problem, solution: Solution, quotas: Sequence[str] | None) -> list[str]:
+    if quotas:
+        return [problem.names[problem.quota_index(quota)] for quota in quotas]
+    if not solution.has_policy or problem.mdp.n_pairs > CURVE_PAIRS:
+        return []
+    dear = sorted((row for row in solution.quotas if row.price > 0), key=lambda row: -row.price)
+    return [row.name for row in dear[:MOST_CURVES]]
+
+
+def _provenance(solution: Solution) -> Json:
+    """What the solution says of where it comes from, in words."""
+    seconds = solution.counters.get("seconds")
+    return {
+        "method": solution.method,
+        "tolerance": f"{solution.tol:g}",
+        **({} if seconds is None else {"seconds": f"{seconds:.3g}"}),
+        **{key: str(value) for key, value in solution.provenance.items()},
+    }
+
+
+def _page(document: Json) -> str:
+    style, plotly = _static("app.css"), _static(_PLOTLY)
+    script = "".join(_unwrapped(_static(f"{module}.js")) for module in _MODULES)
+    # Inside a script element only "<" could end it, and in JSON it stands in strings alone.
+    data = json.dumps(document, allow_nan=False).replace("<", "\\u003c")
+    policy = (
+        f"default-src 'none'; script-src {_hash(plotly)} {_hash(script)}; "
+        f"style-src {_hash(style)} {_hash('')}; img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+    parts = {"policy": policy, "style": style, "document": data, "plotly": plotly, "script": script}
+    return re.sub(r"\{(\w+)\}", lambda match: parts[match[1]], _static("report.html"))
+
+
+def _unwrapped(module: str) -> str:
+    """A module as a part of one script: what it imports is there already."""
+    return re.sub(r"^import [^;]*;\n|^export ", "", module, flags=re.M)
+
+
+def _static(name: str) -> str:
+    text = files("fairmdp.web").joinpath("static", name).read_text(encoding="utf-8")
+    assert "</script" not in text or name.endswith(".html"), f"{name} would end the script that holds it"
+    return text
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

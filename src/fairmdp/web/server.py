@@ -1,0 +1,164 @@
+"""The server of the page: its files, its JSON interface, and how it is started."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from importlib.resources import files
+from pathlib import Path
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from fairmdp.errors import FairMDPError
+from fairmdp.web.api import BadRequestError, BusyError, Office, lines
+from fairmdp.web.security import Guard, TooLargeError
+from fairmdp.web.tasks import Source
+from fairmdp.web.workers import Bench
+
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+}
+_SECONDS_TO_SEND = 30.0  # for a client to send a whole body
+_MOST_CONNECTIONS = 512
+
+
+def serve(
+    given: Source | None,
+    *,
+    host: str,
+    port: int,
+    seconds: float,
+    workers: int,
+    ready: Callable[[str], None],
+) -> None:
+    """Serve the page until somebody stops it; `ready` is called with its address."""
+    token = secrets.token_urlsafe(18)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen()  # whoever comes before the server is up waits in line
+    except OSError as error:
+        listener.close()
+        raise FairMDPError(f"cannot listen on {host} port {port}: {error.strerror}") from None
+    shown = f"[{host}]" if ":" in host else host
+    config = uvicorn.Config(
+        application(given, token=token, host=host, seconds=seconds, workers=workers),
+        log_level="critical",
+        limit_concurrency=_MOST_CONNECTIONS,
+        timeout_graceful_shutdown=1,
+        server_header=False,
+    )
+    with listener, suppress(KeyboardInterrupt):  # the way to end it
+        ready(f"http://{shown}:{listener.getsockname()[1]}/{token}/")
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def application(
+    given: Source | None, *, token: str, host: str = "127.0.0.1", seconds: float = 60.0, workers: int = 3
+) -> ASGIApp:
+    """The page as an ASGI application."""
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        bench = Bench(workers, seconds)
+        bench.start()
+        with tempfile.TemporaryDirectory(prefix="fairmdp-") as folder:
+            app.state.office = Office(bench, given, Path(folder))
+            try:
+                yield
+            finally:
+                bench.stop()
+
+    app = Starlette(
+        routes=[
+            Route("/", _index),
+            Route("/api/start", _start),
+            Route("/api/upload", _upload, methods=["POST"]),
+            Route("/api/ask", _ask, methods=["POST"]),
+            Route("/static/{name:path}", _file),
+        ],
+        exception_handlers={
+            BadRequestError: _refused(400),
+            BusyError: _refused(503),
+            TooLargeError: _refused(413),
+            TimeoutError: _refused(408),
+            HTTPException: _http_error,
+        },
+        lifespan=lifespan,
+    )
+    app.router.redirect_slashes = False  # it would not know of the token
+    return Guard(app, token=token, host=host)
+
+
+def static_files() -> dict[str, bytes]:
+    """Every file of the page, by the name that it is asked for."""
+    root = files("fairmdp.web").joinpath("static")
+    found: dict[str, bytes] = {}
+    for folder, prefix in ((root, ""), (root.joinpath("vendor"), "vendor/")):
+        found |= {prefix + item.name: item.read_bytes() for item in folder.iterdir() if item.is_file()}
+    return found
+
+
+_FILES = static_files()
+
+
+async def _index(request: Request) -> Response:
+    return Response(_FILES["index.html"], media_type=_TYPES[".html"])
+
+
+async def _file(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name not in _FILES:
+        raise HTTPException(404, "there is no such file")
+    return Response(_FILES[name], media_type=_TYPES[Path(name).suffix])
+
+
+async def _start(request: Request) -> Response:
+    return JSONResponse(request.app.state.office.start())
+
+
+async def _upload(request: Request) -> Response:
+    name = request.query_params.get("name", "")
+    handle = request.app.state.office.keep_file(name, await _body(request, "application/octet-stream"))
+    return JSONResponse({"handle": handle})
+
+
+async def _ask(request: Request) -> Response:
+    messages = request.app.state.office.ask(await _body(request, "application/json"))
+    return StreamingResponse(lines(messages), media_type="application/x-ndjson")
+
+
+async def _body(request: Request, kind: str) -> bytes:
+    if request.headers.get("content-type", "").split(";")[0].strip() != kind:
+        raise HTTPException(415, f"expected a body of type {kind}")
+    async with asyncio.timeout(_SECONDS_TO_SEND):
+        return await request.body()
+
+
+def _refused(status: int) -> Callable[[Request, Exception], Response]:
+    def handler(request: Request, error: Exception) -> Response:
+        text = str(error) or "the request took too long to arrive"
+        return JSONResponse({"error": text}, status, {"connection": "close"})
+
+    return handler
+
+
+def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": error.detail}, error.status_code)

@@ -1,0 +1,342 @@
+// The page: what is open, where the sliders stand, and what the server says about it.
+import { ask, Lost, Refused, sendFile, Stale, start } from "./api.js";
+import { acceptDrops, showChooser } from "./chooser.js";
+import { el, fill, table } from "./dom.js";
+import { figureFile } from "./figures.js";
+import { countText, gainText, shareText, slackText } from "./format.js";
+import { drawAnswer, drawHero, frontierPart, makeSections, proofRows } from "./sections.js";
+import { Sliders } from "./sliders.js";
+
+const PAUSE = 200; // ms of rest after which a stale solve is given up for a newer one
+const SLOW = 150; // ms after which a solve shows its progress
+const FOLLOW = 120; // ms of rest after which ranges and frontier follow
+const EXPORTS = [["solution.json", "Solution"], ["policy.csv", "Policy"], ["quotas.csv", "Shares and prices"],
+  ["problem.toml", "Problem"], ["problem.npz", "Problem"]];
+
+const $ = (id) => document.getElementById(id);
+const parts = makeSections($("sections"));
+const sliders = new Sliders($("sliders"), $("filter"), moved);
+const proofButton = el("button", { id: "proof-button", type: "button", class: "quiet", on: { click: showProof } }, "Proof");
+const quotaChoice = el("select", { id: "quota-choice", "aria-label": "Quota that moves along the curve",
+  on: { change: () => { now.focus = quotaChoice.selectedIndex; followSoon(0); } } });
+const nothing = { answer: null, curve: null, curveMessage: "", curveKey: "", rangesKey: "" };
+const now = { source: null, problem: null, focus: 0, ...nothing };
+const onItsWay = { ranges: null, curve: null }; // what has been asked and not yet answered
+let opening = 0;
+let running = null; // the solve in flight
+let movedAt = null; // when a slider moved that has not been answered yet
+let waiting = false; // whether the sliders have moved since
+let pauseTimer = 0;
+let followTimer = 0;
+let scenarios = [];
+
+// ---- opening
+
+async function open(source) {
+  const turn = ++opening;
+  busy("Opening");
+  try {
+    const { problem, ranges } = await ask({ task: "open", source }, { progress: progressed });
+    if (turn !== opening) return;
+    running?.abort.abort();
+    Object.assign(now, { source, problem, ...nothing });
+    $("title").textContent = problem.name;
+    document.title = `${problem.name} \u00b7 fairmdp`;
+    $("size").textContent = [countText(problem.states, "state"), countText(problem.pairs, "state-action pair"),
+      countText(problem.quotas.length, "quota")].join(", ");
+    sliders.open(problem, ranges);
+    now.focus = Math.max(0, problem.quotas.findIndex((q) => (q.at_least ?? 0) > 0));
+    fill(quotaChoice, ...problem.quotas.map((q) => el("option", {}, q.name)));
+    notice("");
+    await solve();
+    const dearest = now.answer?.quotas.reduce((best, q, k, all) => (q.price > (all[best]?.price ?? 0) ? k : best), now.focus);
+    now.focus = dearest ?? now.focus;
+    followSoon(0);
+  } catch (error) {
+    failed(error);
+  } finally {
+    if (turn === opening) busy("");
+  }
+}
+
+async function openFile(file) {
+  try {
+    if (file.size > 2 ** 25) throw new Refused(`${file.name} has ${(file.size / 2 ** 20).toFixed(0)} MiB, the limit is 32 MiB`);
+    await open({ kind: "file", name: await sendFile(file) });
+  } catch (error) {
+    failed(error);
+  }
+}
+
+// ---- solving
+
+function bounds() {
+  return { source: now.source, at_least: sliders.values.at_least, at_most: sliders.values.at_most };
+}
+
+function moved(k) {
+  movedAt = performance.now();
+  now.focus = k;
+  drawCurve();
+  if (!running) {
+    solve();
+    return;
+  }
+  waiting = true;
+  clearTimeout(pauseTimer);
+  pauseTimer = setTimeout(() => { running?.abort.abort(); solve(); }, PAUSE);
+}
+
+async function solve() {
+  clearTimeout(pauseTimer);
+  waiting = false;
+  const mine = running = { abort: new AbortController(), since: movedAt };
+  const began = performance.now();
+  const slow = setInterval(() => {
+    if (running === mine) busy("Solving", (performance.now() - began) / 1000, mine.row);
+  }, SLOW);
+  try {
+    const answer = await ask({ task: "solve", ...bounds() },
+      { signal: mine.abort.signal, progress: (row) => { mine.row = row; } });
+    if (running !== mine) return;
+    now.answer = answer;
+    await draw();
+    if (mine.since !== null) shown(mine.since);
+  } catch (error) {
+    if (running === mine) failed(error);
+  } finally {
+    clearInterval(slow);
+    if (running === mine) {
+      running = null;
+      busy("");
+      if (waiting) solve();
+      else followSoon();
+    }
+  }
+}
+
+function shown(since) {
+  movedAt = movedAt === since ? null : movedAt;
+  requestAnimationFrame(() => setTimeout(() => performance.measure("slider to picture", { start: since }))); // the frame is out
+}
+
+function progressed(row) {
+  busy("Opening", row.seconds, row);
+}
+
+function followSoon(delay = FOLLOW) {
+  clearTimeout(followTimer);
+  followTimer = setTimeout(follow, delay);
+}
+
+function curveQuestion() {
+  const question = bounds();
+  const at_least = question.at_least.map((value, k) => (k === now.focus ? 0 : value)); // its own value does not matter
+  return { task: "frontier", quota: now.problem.quotas[now.focus].name, ...question, at_least };
+}
+
+function follow() {
+  if (!now.problem?.quotas.length || running) return;
+  quotaChoice.selectedIndex = now.focus;
+  followRanges();
+  followCurve();
+}
+
+// Ranges change with every move, so the question on its way is let finish and the next one asked then.
+async function followRanges() {
+  const question = { task: "ranges", quota: now.problem.quotas[now.focus].name, ...bounds() };
+  const key = JSON.stringify(question);
+  if (key === now.rangesKey || (onItsWay.ranges && onItsWay.ranges === now.source)) return;
+  onItsWay.ranges = now.source;
+  try {
+    const { ranges } = await ask(question);
+    if (question.source === now.source) sliders.setRanges(ranges);
+  } catch (error) {
+    if (!(error instanceof Refused)) {
+      onItsWay.ranges = null;
+      failed(error);
+      return;
+    }
+  }
+  now.rangesKey = key;
+  onItsWay.ranges = null;
+  followSoon();
+}
+
+async function followCurve() {
+  const question = curveQuestion();
+  const key = JSON.stringify(question);
+  if (key === onItsWay.curve) return;
+  if (key === now.curveKey) {
+    drawCurve();
+    return;
+  }
+  onItsWay.curve = key;
+  try {
+    const { curve, message } = await ask(question);
+    Object.assign(now, { curve, curveMessage: message ?? "", curveKey: key });
+  } catch (error) {
+    if (error instanceof Refused) Object.assign(now, { curve: null, curveMessage: error.message, curveKey: key });
+    else failed(error);
+  }
+  if (onItsWay.curve === key) onItsWay.curve = null;
+  drawCurve();
+}
+
+// ---- drawing
+
+async function draw() {
+  const answer = now.answer;
+  drawHero($("hero"), answer, proofButton);
+  proofButton.hidden = answer.command === null;
+  drawConflict(answer.infeasible);
+  sliders.setShares(answer.quotas);
+  $("command").textContent = answer.command ?? "";
+  $("take").hidden = answer.command === null;
+  $("live").textContent = answer.gain == null ? `Infeasible. ${answer.infeasible?.headline ?? answer.meaning}`
+    : `${answer.status}, gain ${gainText(answer.gain)}, worst slack ${slackText(answer.worst_slack)}`;
+  await Promise.all([drawAnswer(parts, answer), drawCurve()]);
+}
+
+function drawCurve() {
+  if (!now.answer) return Promise.resolve();
+  parts.frontier.section.hidden = !now.problem.quotas.length;
+  if (parts.frontier.section.hidden) return Promise.resolve();
+  const fresh = now.curveKey === JSON.stringify(curveQuestion());
+  parts.frontier.figure.classList.toggle("stale", !fresh);
+  if (!fresh && now.curve) return Promise.resolve();
+  if (!fresh) return frontierPart(parts.frontier, null, null, "Working out the curve\u2026");
+  const point = { value: sliders.values.at_least[now.focus], gain: now.answer.gain ?? null, worst_slack: now.answer.worst_slack };
+  return frontierPart(parts.frontier, now.curve, point, now.curveMessage);
+}
+
+function drawConflict(why) {
+  $("conflict").hidden = !why;
+  if (!why) return;
+  const most = sliders.ranges.get(now.focus)?.most;
+  const back = most != null && sliders.values.at_least[now.focus] > most ? el("button", { id: "back", type: "button",
+    on: { click: () => { sliders.move(now.focus, "at_least", Math.floor(1e9 * most) / 1e9); } } },
+  `Only lower ${now.problem.quotas[now.focus].name}, to ${shareText(most)}`) : null;
+  const accept = el("button", { id: "accept", type: "button", class: "primary",
+    on: { click: () => { sliders.set(why.at_least, why.at_most); moved(now.focus); $("controls").focus({ preventScroll: true }); } } },
+  "Use the nearest quotas that can be met");
+  fill($("conflict"),
+    el("p", { class: "headline" }, `${why.headline}.`),
+    ...(why.lines.length ? [el("ul", {}, ...why.lines.map((line) => el("li", {}, line)))] : []),
+    el("p", { class: "small muted" }, `In conflict: ${why.conflict.slice(0, 8).join(", ")}${why.conflict.length > 8 ? " and others" : ""}.`
+      + ` Nearest that can be met: ${why.nearest.slice(0, 8).join(", ")}${why.nearest.length > 8 ? " and others" : ""}.`),
+    el("div", { class: "buttons" }, accept, ...(back ? [back] : [])));
+}
+
+function busy(what, seconds = 0, row = null) {
+  $("busy").hidden = !what;
+  $("answer").setAttribute("aria-busy", what ? "true" : "false");
+  const known = row && Number.isFinite(row.lower) ? `: gain between ${gainText(row.lower)} and ${gainText(row.upper)}` : "";
+  $("busy").textContent = what ? `${what}\u2026 ${seconds >= 1 ? `${seconds.toFixed(0)} s` : ""}${known}` : "";
+}
+
+// ---- notices
+
+function notice(text, ...more) {
+  $("notice").hidden = !text;
+  fill($("notice"), el("p", {}, text), ...more);
+}
+
+function failed(error) {
+  if (error instanceof Stale) return;
+  if (error instanceof Lost) lost(error.message);
+  else if (error instanceof Refused) {
+    notice(error.message, el("button", { type: "button", class: "quiet", on: { click: () => notice("") } }, "Dismiss"));
+  } else {
+    notice(`A mistake of ours, not yours: ${error.message}`);
+    throw error;
+  }
+}
+
+let asking = 0;
+
+function lost(how) {
+  const again = now.answer?.command ? [el("pre", { tabindex: "0" }, now.answer.command.replace("fairmdp solve", "fairmdp explore"))] : [];
+  const words = how === "gone" ? "The server does not answer. It may have been stopped; start it again to go on from here:"
+    : "The server was started again and has a new address. Open the one that it printed, or go on from here with:";
+  notice(again.length ? words : words.replace(/[;,] (start|or)[^:]*:$/, "."), ...again);
+  clearTimeout(asking);
+  if (how !== "gone") return;
+  asking = setTimeout(() => start().then(() => { notice(""); if (now.source) solve(); }, (error) => lost(error.message)), 1500);
+}
+
+// ---- proof, exports
+
+async function showProof() {
+  const dialog = $("proof");
+  const close = el("button", { type: "button", on: { click: () => dialog.close() } }, "Close");
+  const body = el("div", {}, el("p", { class: "muted" }, "Checking\u2026"));
+  fill(dialog, el("h2", { id: "proof-title" }, "Proof"), body, el("div", { class: "buttons" }, close));
+  dialog.showModal();
+  try {
+    const verdict = await ask({ task: "proof", ...bounds() });
+    const rows = proofRows(verdict);
+    fill(body,
+      el("p", {}, "The answer was solved once more and every claim re-derived from the problem by code that shares nothing with the solvers."),
+      table(["Claim", "What was found"], rows, "Proof"),
+      el("p", { class: "muted small" }, `${now.answer.method}. Problem ${now.problem.digest.slice(0, 12)}\u2026`),
+      ...now.answer.notes.map((note) => el("p", { class: "small" }, note)));
+  } catch (error) {
+    dialog.close();
+    failed(error);
+  }
+}
+
+function save(name, blob) {
+  const address = URL.createObjectURL(blob);
+  el("a", { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}
+
+async function exportFile(kind) {
+  try {
+    const { name, content } = await ask({ task: "export", kind, ...bounds() });
+    save(name, new Blob([Uint8Array.from(atob(content), (letter) => letter.charCodeAt(0))]));
+  } catch (error) {
+    failed(error);
+  }
+}
+
+function figureTools() {
+  for (const [name, part] of Object.entries(parts)) {
+    if (!["shares", "frontier", "policy"].includes(name)) continue;
+    for (const format of ["svg", "png"]) {
+      part.tools.append(el("button", { type: "button", class: "quiet tiny", "aria-label": `Save the figure ${name} as ${format}`,
+        on: { click: async () => save(`${name}.${format}`, await figureFile(part.figure, format)) } }, format.toUpperCase()));
+    }
+  }
+  parts.frontier.tools.prepend(quotaChoice);
+}
+
+async function copyCommand() {
+  await navigator.clipboard.writeText($("command").textContent);
+  $("copy").textContent = "Copied";
+  setTimeout(() => { $("copy").textContent = "Copy"; }, 1500);
+}
+
+async function begin() {
+  figureTools();
+  acceptDrops($("drop"), openFile);
+  fill($("exports"), ...EXPORTS.map(([kind, label]) => el("button", { type: "button", "data-kind": kind,
+    on: { click: () => exportFile(kind) } }, `${label} `, el("span", { class: "muted" }, kind.slice(kind.indexOf("."))))));
+  $("open").addEventListener("click", () => showChooser($("chooser"), scenarios, open, openFile));
+  $("copy").addEventListener("click", copyCommand);
+  $("reset").addEventListener("click", () => { sliders.set(...["at_least", "at_most"].map((side) =>
+    now.problem.quotas.map((q) => q[side] ?? (side === "at_least" ? 0 : 1)))); moved(now.focus); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => now.answer && draw());
+  try {
+    const first = await start();
+    scenarios = first.scenarios;
+    $("version").textContent = first.version;
+    await open({ kind: "given" });
+  } catch (error) {
+    failed(error);
+  }
+}
+
+begin();

@@ -1,0 +1,46 @@
+// Opening another problem: a ready-made one with its parameters, or a file, chosen or dropped.
+import { el, fill } from "./dom.js";
+
+export function showChooser(dialog, scenarios, open, openFile) {
+  const fields = el("div", { class: "fields" });
+  const story = el("p", { class: "muted" });
+  const choice = el("select", { id: "scenario", on: { change: () => describe(scenarios[choice.selectedIndex]) } },
+    ...scenarios.map((scenario) => el("option", {}, scenario.name)));
+  let inputs = [];
+  function describe(scenario) {
+    story.textContent = `${scenario.story[0].toUpperCase()}${scenario.story.slice(1)}.`;
+    inputs = Object.entries(scenario.params).map(([key, value]) => [key, value,
+      el("input", { id: `param-${key}`, value, autocomplete: "off", spellcheck: "false" })]);
+    fill(fields, ...inputs.map(([key, , input]) => el("div", {}, el("label", { for: input.id }, key.replaceAll("_", " ")), input)));
+  }
+  function opened(event) {
+    event.preventDefault();
+    const changed = inputs.filter(([, value, input]) => input.value.trim() !== value).map(([key, , input]) => [key, input.value.trim()]);
+    dialog.close();
+    open({ kind: "scenario", name: scenarios[choice.selectedIndex].name, params: Object.fromEntries(changed) });
+  }
+  const file = el("input", { id: "file", type: "file", accept: ".toml,.npz",
+    on: { change: () => { if (file.files.length) { dialog.close(); openFile(file.files[0]); } } } });
+  fill(dialog, el("h2", { id: "chooser-title" }, "Open a problem"),
+    el("form", { on: { submit: opened } },
+      el("label", { for: "scenario" }, "A ready-made one"), choice, story, fields,
+      el("div", { class: "buttons" }, el("button", { type: "submit", class: "primary" }, "Open it"),
+        el("button", { type: "button", on: { click: () => dialog.close() } }, "Cancel"))),
+    el("hr"), el("label", { for: "file" }, "Or a file of your own, .toml or .npz (you can also drop it anywhere on the page)"), file);
+  describe(scenarios[0]);
+  dialog.showModal();
+}
+
+export function acceptDrops(overlay, openFile) {
+  let depth = 0;
+  const carries = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
+  addEventListener("dragenter", (event) => { if (carries(event)) { depth += 1; overlay.hidden = false; } });
+  addEventListener("dragleave", () => { depth = Math.max(0, depth - 1); overlay.hidden = depth === 0; });
+  addEventListener("dragover", (event) => event.preventDefault());
+  addEventListener("drop", (event) => {
+    event.preventDefault();
+    depth = 0;
+    overlay.hidden = true;
+    if (event.dataTransfer.files.length) openFile(event.dataTransfer.files[0]);
+  });
+}

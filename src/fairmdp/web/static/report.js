@@ -1,0 +1,51 @@
+// A report: one document, drawn once, by the code of the page.
+import { el, fill, table } from "./dom.js";
+import { countText } from "./format.js";
+import { drawAnswer, drawHero, frontierPart, makeSections, proofRows } from "./sections.js";
+
+const report = JSON.parse(document.getElementById("document").textContent);
+const sections = makeSections(document.getElementById("sections"));
+
+function conflictPart(why) {
+  const place = document.getElementById("conflict");
+  place.hidden = !why;
+  if (!why) return;
+  fill(place, el("p", { class: "headline" }, `${why.headline}.`),
+    el("ul", {}, ...why.lines.map((line) => el("li", {}, line))),
+    el("p", {}, `Nearest quotas that can be met: ${why.nearest.join(", ")}.`));
+}
+
+function curvesPart() {
+  const { answer, curves, problem } = report;
+  const choice = el("select", { "aria-label": "Quota that moves along the curve", on: { change: show } },
+    ...curves.map((curve) => el("option", {}, curve.quota)));
+  function show() {
+    const curve = curves[choice.selectedIndex];
+    const asked = problem.quotas.find((quota) => quota.name === curve.quota);
+    const point = { value: asked.at_least ?? 0, gain: answer.gain, worst_slack: answer.worst_slack };
+    return frontierPart(sections.frontier, curve, point);
+  }
+  if (curves.length > 1) sections.frontier.tools.append(choice);
+  sections.frontier.section.hidden = curves.length === 0;
+  return curves.length ? show() : Promise.resolve();
+}
+
+function facts(id, rows) {
+  fill(document.getElementById(id), table(["What", "Value"], rows, `${id} in detail`));
+}
+
+async function drawReport() {
+  const { problem, answer, verdict, provenance } = report;
+  document.getElementById("title").textContent = problem.name;
+  document.title = `${problem.name} \u00b7 fairmdp`;
+  document.getElementById("size").textContent = [countText(problem.states, "state"), countText(problem.pairs, "state-action pair"),
+    countText(problem.transitions, "transition"), countText(problem.quotas.length, "quota")].join(", ");
+  drawHero(document.getElementById("hero"), answer, null);
+  conflictPart(answer.infeasible);
+  facts("certificate", [...proofRows(verdict), ...answer.notes.map((note) => ["Note", note])]);
+  facts("provenance", Object.entries(provenance));
+  await Promise.all([drawAnswer(sections, answer), curvesPart()]);
+}
+
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawReport);
+drawReport();

@@ -1,0 +1,156 @@
+// The answer in large type, and the sections below it: the same on the page and in a report.
+import { el, fill, table } from "./dom.js";
+import { drawFrontier, drawPolicy, drawShares, shownQuotas } from "./figures.js";
+import { askedText, EXACT, gainText, priceText, shareText, slackText } from "./format.js";
+import { drawGraph } from "./graph.js";
+
+const STATUS = { optimal: "Optimal", feasible: "Fair", infeasible: "Infeasible", undecided: "Undecided" };
+
+function card(id, title, wide = false) {
+  const figure = el("div", { class: "figure", role: "img" });
+  const note = el("p", { class: "muted small note" });
+  const more = el("div", { class: "more" });
+  const tools = el("div", { class: "tools" });
+  const section = el("section", { id, class: `card${wide ? " wide" : ""}`, "aria-labelledby": `${id}-title` },
+    el("div", { class: "card-head" }, el("h2", { id: `${id}-title` }, title), tools), note, figure, more);
+  return { section, figure, note, more, tools };
+}
+
+export function makeSections(container) {
+  const parts = {
+    shares: card("shares", "Who gets what"),
+    frontier: card("frontier", "What fairness costs"),
+    prices: card("prices", "Prices, who gains and who pays", true),
+    policy: card("policy", "The policy"),
+    graph: card("graph", "Where time flows"),
+    compare: card("compare", "Beside the unconstrained optimum", true),
+  };
+  for (const part of Object.values(parts)) container.append(part.section);
+  for (const name of ["prices", "compare"]) parts[name].figure.remove();
+  parts.graph.figure.classList.add("centred");
+  return parts;
+}
+
+export function drawHero(node, answer, proofButton) {
+  const tight = answer.quotas.filter((q) => q.state === "binding").map((q) => q.name);
+  const broken = answer.quotas.filter((q) => q.state === "broken").map((q) => q.name);
+  const known = answer.gain !== null && answer.gain !== undefined;
+  const percent = known && answer.cost !== null && answer.free_gain > 0
+    ? `${((100 * answer.cost) / answer.free_gain).toFixed(1)}\u202f% of the ` : "of the ";
+  const number = (id, label, value, below) => el("div", { class: "number" },
+    el("dt", {}, label), el("dd", { id, class: "large" }, value), el("dd", { class: "muted small" }, below));
+  const slackBelow = !known ? "no policy meets the quotas" : broken.length ? `not met: ${names(broken)}`
+    : tight.length ? `${names(tight)} ${tight.length === 1 ? "has" : "have"} exactly what is owed`
+      : answer.worst_slack === null || answer.worst_slack === undefined ? "nothing is owed" : "room to spare everywhere";
+  fill(node,
+    el("p", { class: "status-line" },
+      el("span", { id: "status", class: `pill ${answer.status}`, "data-status": answer.status }, STATUS[answer.status]),
+      el("span", { class: "muted" }, `${answer.meaning[0].toUpperCase()}${answer.meaning.slice(1)}.`), proofButton),
+    el("dl", { class: "numbers" },
+      number("gain", "Long-run gain", gainText(answer.gain),
+        known ? `no fair policy exceeds ${gainText(answer.upper)}` : "there is no fair policy"),
+      number("cost", "Price of fairness", gainText(answer.cost),
+        answer.free_gain === null ? "" : !known ? `${gainText(answer.free_gain)} is earned without quotas` : `${percent}${gainText(answer.free_gain)} earned without quotas`),
+      number("slack", "Worst slack", slackText(answer.worst_slack), slackBelow)));
+}
+
+function names(list) {
+  return list.length <= 3 ? list.join(", ") : `${list.slice(0, 2).join(", ")} and ${list.length - 2} more`;
+}
+
+export async function drawAnswer(parts, answer) {
+  const known = answer.gain !== null && answer.gain !== undefined;
+  for (const name of ["shares", "prices"]) parts[name].section.hidden = !known || answer.quotas.length === 0;
+  parts.policy.section.hidden = !answer.policy;
+  parts.graph.section.hidden = !answer.graph;
+  parts.compare.section.hidden = !answer.compare;
+  parts.policy.section.classList.toggle("wide", !answer.graph);
+  parts.frontier.section.classList.toggle("wide", parts.shares.section.hidden);
+  const drawn = [];
+  if (known && answer.quotas.length) {
+    drawn.push(sharesPart(parts.shares, answer));
+    pricesPart(parts.prices, answer);
+  }
+  if (answer.policy) drawn.push(policyPart(parts.policy, answer.policy));
+  if (answer.graph) graphPart(parts.graph, answer.graph);
+  if (answer.compare) comparePart(parts.compare, answer.compare);
+  await Promise.all(drawn);
+}
+
+function sharesPart(part, answer) {
+  const shown = shownQuotas(answer.quotas);
+  part.note.textContent = shown.length < answer.quotas.length
+    ? `The ${shown.length} tightest of ${answer.quotas.length} quotas.` : "";
+  fill(part.more, el("ul", { class: "legend" },
+    ...[["bar", "share of time"], ["bar tight", "exactly what is owed"], ["owed", "owed"], ["ring", "without quotas"]]
+      .map(([kind, text]) => el("li", {}, el("span", { class: `key ${kind}`, "aria-hidden": "true" }), text))));
+  part.figure.setAttribute("aria-label", `Shares: ${shown.slice(0, 12)
+    .map((q) => `${q.name} ${shareText(q.share)}, asked ${askedText(q)}`).join("; ")}.`);
+  return drawShares(part.figure, answer.quotas);
+}
+
+export function frontierPart(part, curve, point, message = "") {
+  part.note.textContent = message || (curve.exact
+    ? "The best gain for every share that may be owed, exactly: all bends of the curve. The shaded part is what fairness costs."
+    : "The best gain at a few shares that may be owed; between the dots the curve lies on or above the line.");
+  part.figure.hidden = !curve;
+  if (!curve) return Promise.resolve();
+  part.figure.setAttribute("aria-label", `Best gain falls from ${gainText(curve.gains[0])} when nothing is owed to ${curve.quota}`
+    + ` to ${gainText(curve.gains.findLast((gain) => gain !== null))} at ${shareText(curve.last_feasible)}, the most that can be met.`);
+  return drawFrontier(part.figure, curve, point);
+}
+
+function policyPart(part, policy) {
+  const cut = [];
+  if (policy.states.length < policy.of_states) cut.push(`the ${policy.states.length} most visited of ${policy.of_states.toLocaleString("en")} states`);
+  if (policy.actions.length < policy.of_actions) cut.push(`${policy.actions.length} of ${policy.of_actions} actions`);
+  part.note.textContent = `How often each action is taken, in percent${cut.length ? `: ${cut.join(", ")}` : ""}.`;
+  const random = policy.chances.filter((row) => row.filter((p) => p > EXACT).length > 1).length;
+  part.figure.setAttribute("aria-label", `Policy over ${policy.states.length} states and ${policy.actions.length} actions; random in ${random} of them.`);
+  return drawPolicy(part.figure, policy);
+}
+
+function graphPart(part, graph) {
+  part.note.textContent = "Circles grow with the share of time, arrows with the flow along them.";
+  part.figure.setAttribute("aria-label", `Graph of ${graph.states.length} states: ${graph.states
+    .map((name, s) => `${name} ${shareText(graph.shares[s])}`).join(", ")}.`);
+  drawGraph(part.figure, graph);
+}
+
+function pricesPart(part, answer) {
+  const shown = shownQuotas(answer.quotas);
+  part.note.textContent = "The price is the gain given up for one more unit of share. The last two columns compare with the policy"
+    + ` without quotas.${shown.length < answer.quotas.length ? ` The ${shown.length} tightest of ${answer.quotas.length}.` : ""}`;
+  const rows = shown.map((q) => {
+    const change = q.free_share === null ? null : q.share - q.free_share;
+    const way = change === null || Math.abs(change) <= EXACT ? "" : change > 0 ? "up" : "down";
+    const mark = { up: "\u25b2 ", down: "\u25bc ", "": "" }[way];
+    return [q.name, shareText(q.share), askedText(q), slackText(q.slack), priceText(q.price),
+      q.state === "binding" ? "binding" : q.state === "broken" ? "not met" : "met", shareText(q.free_share),
+      el("span", { class: way }, `${mark}${change === null ? "\u2013" : slackText(change)}`)];
+  });
+  fill(part.more, table(["Quota", "Share", "Asked", "Slack", "Price", "Status", "Without quotas", "Change"], rows, "Prices of the quotas"));
+}
+
+function comparePart(part, rows) {
+  part.note.textContent = "A gain is worth nothing without its worst slack: what the unconstrained policy earns more, it takes from the quotas it breaks.";
+  fill(part.more, table(
+    ["Policy", "Gain", "Worst slack", "Smallest share", "Largest difference", "Jain's index", "Breaks"],
+    rows.map((row) => [row.policy, gainText(row.gain), slackText(row.worst_slack), `${shareText(row.least)} (${row.least_name})`,
+      shareText(row.difference), row.jain.toFixed(4), row.broken.length ? names(row.broken) : "nothing"]),
+    "The two policies side by side"));
+}
+
+export function proofRows(verdict) {
+  const interval = verdict.gain && verdict.gain[0] !== null;
+  return [
+    ["Verdict", verdict.ok ? "confirmed from the data alone" : "NOT confirmed"],
+    ["Arithmetic", verdict.exact ? "rational numbers, no rounding at all" : "floating point, every rounding error counted outward"],
+    ["Proved", `${verdict.status}: ${verdict.meaning}`],
+    ...(interval ? [["Gain of the policy", `between ${verdict.gain[0].toPrecision(12)} and ${verdict.gain[1].toPrecision(12)}`],
+      ["Any fair policy", `at most ${verdict.upper.toPrecision(12)}`],
+      ["Worst proven slack", `${verdict.worst_slack === null ? "nothing is owed" : verdict.worst_slack.toExponential(1)}`
+        + ` (met means not below \u2212${verdict.fair_tol})`]] : []),
+    ...verdict.messages.map((message) => ["Wrong", message]),
+  ];
+}

@@ -1,0 +1,303 @@
+"""The page as a person uses it, in a real browser."""
+
+import json
+import shlex
+import sys
+
+import pytest
+from browser import Watch, assert_accessible, browser, figure
+from web_server import served
+
+import fairmdp as fm
+import fairmdp.cli
+
+__all__ = ["browser"]  # a fixture
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+TICKS = "Array.from(document.querySelectorAll('#{} .ytick text'), (tick) => tick.textContent)"
+
+
+@pytest.fixture(scope="module")
+def server():
+    with served("three-state") as server:
+        yield server
+
+
+@pytest.fixture
+def open_page(browser, server):
+    """Open the page in a context of its own; afterwards it must have asked for nothing elsewhere."""
+    opened = []
+
+    def call(address=None, **options):
+        context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
+        page = context.new_page()
+        opened.append((context, Watch(page)))
+        page.goto(address or server.address)
+        page.locator("#frontier .xaxislayer-above").first.wait_for()
+        return page
+
+    yield call
+    for context, watch in opened:
+        context.close()
+        assert watch.requests and watch.strangers(server.address) == []
+        assert watch.complaints == []
+
+
+def expect(locator):
+    from playwright.sync_api import expect
+
+    return expect(locator)
+
+
+def three_state(*rho):
+    return fm.scenarios.three_state(rho=list(rho))
+
+
+def shown_gain(solution):
+    return f"{solution.gain:.6f}"
+
+
+def shown_share(share):
+    return f"{100 * share:.2f}\u202f%"
+
+
+def drop(page, name, content):
+    """Drop a file on the page."""
+    transfer = page.evaluate_handle(
+        """([name, bytes]) => {
+            const transfer = new DataTransfer();
+            transfer.items.add(new File([new Uint8Array(bytes)], name));
+            return transfer;
+        }""",
+        [name, list(content)],
+    )
+    page.dispatch_event("body", "drop", {"dataTransfer": transfer})
+
+
+def test_a_slider_moved_by_keyboard_shows_the_exact_answer(open_page):
+    page = open_page()
+    expect(page.locator("#gain")).to_have_text(shown_gain(fm.solve(three_state(0.1, 0.1, 0.25))))
+    expect(page.locator("#reach-at_least-2")).to_have_text("up to 47.37\u202f% can be met")
+    slider = page.get_by_label("at least for s2")
+    slider.focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    problem = three_state(0.1, 0.1, 0.265)
+    solution, free = fm.solve(problem), fm.solve(problem.without_quotas())
+    expect(page.locator("#gain")).to_have_text(shown_gain(solution))
+    expect(page.locator("#cost")).to_have_text(f"{free.gain - solution.gain:.6f}")
+    expect(page.locator("#slack")).to_have_text("0")
+    expect(page.locator("#status")).to_have_attribute("data-status", "optimal")
+    expect(page.locator("#live")).to_contain_text(f"optimal, gain {shown_gain(solution)}, worst slack 0")
+    expect(page.locator("#got-0")).to_have_text(f"gets {shown_share(solution.shares[0])}")
+    assert slider.get_attribute("aria-valuetext").startswith("26.5\u202f%")
+    bars, rings, owed, _ = figure(page, "shares")
+    assert bars["x"] == pytest.approx(solution.shares.tolist(), abs=1e-12)
+    assert rings["x"] == pytest.approx((problem.members @ free.occupancy).tolist(), abs=1e-12)
+    assert owed["x"] == pytest.approx([0.1, 0.1, 0.265])
+    *_, curve, here = figure(page, "frontier")
+    exact = fm.frontier(problem, "s2")
+    assert curve["x"] == pytest.approx(exact.values.tolist()) and curve["y"] == pytest.approx(
+        exact.gains.tolist()
+    )
+    assert here["x"] == [0.265] and here["y"] == pytest.approx([solution.gain])
+    assert [p for row in figure(page, "policy")[0]["z"] for p in row] == pytest.approx(
+        solution.policy.tolist()
+    )
+    row = page.locator("#prices tbody tr").nth(2)
+    expect(row).to_contain_text("s2" + shown_share(solution.shares[2]))
+    expect(row).to_contain_text(f"{solution.prices[2]:.4f}")
+    expect(page.locator("#graph svg circle.state")).to_have_count(3)
+    expect(page.locator("#compare tbody tr")).to_have_count(2)
+
+
+def test_another_quota_moves_the_frontier_to_itself(open_page):
+    page = open_page()
+    page.get_by_label("s0, at least, in percent").fill("40")
+    page.keyboard.press("Enter")
+    problem = three_state(0.4, 0.1, 0.25)
+    expect(page.locator("#gain")).to_have_text(shown_gain(fm.solve(problem)))
+    expect(page.locator("#quota-choice")).to_have_value("s0")
+    expect(page.locator("#frontier .xtitle")).to_have_text("share owed to s0")
+    assert figure(page, "frontier")[2]["y"] == pytest.approx(fm.frontier(problem, "s0").gains.tolist())
+    most = fm.frontier(three_state(0.4, 0.1, 0.0), "s2").last_feasible
+    expect(page.locator("#reach-at_least-2")).to_have_text(f"up to {shown_share(most)} can be met")
+
+
+def test_an_infeasible_position_names_the_conflict_and_the_way_back(open_page):
+    page = open_page()
+    page.get_by_label("at least for s2").focus()
+    page.keyboard.press("End")
+    expect(page.locator("#status")).to_have_text("Infeasible")
+    expect(page.locator("#conflict")).to_contain_text(
+        "s2 is owed 0.6000, and no policy spends more than 0.4737 there."
+    )
+    expect(page.locator("#conflict")).to_contain_text("In conflict: s2.")
+    expect(page.locator("#gain")).to_have_text("\u2013")
+    expect(page.locator("#shares")).to_be_hidden()
+    assert_accessible(page)
+    page.get_by_role("button", name="Use the nearest quotas that can be met").click()
+    why = fm.solve(three_state(0.1, 0.1, 0.6)).infeasibility
+    nearest = fm.solve(three_state(*why.nearest_at_least))
+    expect(page.locator("#gain")).to_have_text(shown_gain(nearest))
+    expect(page.locator("#number-at_least-2")).to_have_value(str(100 * why.nearest_at_least[2]))
+    expect(page.locator("#conflict")).to_be_hidden()
+
+
+def test_more_than_all_of_the_time_is_infeasible_too(open_page):
+    page = open_page()
+    for k in (0, 1):
+        page.locator(f"#number-at_least-{k}").fill("50")
+        page.keyboard.press("Enter")
+    expect(page.locator("#conflict")).to_contain_text("the quotas owe 1.25 of the time, more than there is")
+    page.locator("#accept").click()
+    expect(page.locator("#status")).to_have_text("Optimal")
+
+
+def test_only_the_moved_quota_can_be_lowered(open_page):
+    page = open_page()
+    page.get_by_label("at least for s2").focus()
+    page.keyboard.press("End")
+    page.get_by_role("button", name="Only lower s2").click()
+    expect(page.locator("#status")).to_have_text("Optimal")
+    expect(page.locator("#got-2")).to_have_text("gets 47.37\u202f%")
+
+
+def test_proof_is_one_click_away(open_page):
+    page = open_page()
+    page.get_by_role("button", name="Proof").click()
+    expect(page.locator("#proof")).to_contain_text("confirmed from the data alone")
+    expect(page.locator("#proof")).to_contain_text("rational numbers")
+    expect(page.locator("#proof")).to_contain_text("at most 0.443421052632")
+    assert_accessible(page)
+    page.keyboard.press("Escape")
+    expect(page.locator("#proof")).to_be_hidden()
+
+
+def test_a_dropped_file_is_opened_and_its_names_are_text(open_page, tmp_path):
+    mdp = fm.MDP(
+        [[0.2, 0.8], [0.9, 0.1], [0.5, 0.5]], [1.0, 3.0, 0.0], [0, 0, 1],
+        states=["<script>alert(1)</script>", HOSTILE], actions=["</title>", "<b>keep</b>", "&lt;share&gt;"],
+    )  # fmt: skip
+    quotas = [fm.Quota(HOSTILE, states=[1], at_least=0.5), fm.Quota("<a href=x>cap", states=[0], at_most=0.9)]
+    problem = fm.Problem(mdp, quotas)
+    fm.save(problem, tmp_path / "clinic.toml")
+    page = open_page()
+    drop(page, "clinic.toml", (tmp_path / "clinic.toml").read_bytes())
+    expect(page.locator("#title")).to_have_text("clinic.toml")
+    expect(page.locator("#gain")).to_have_text(shown_gain(fm.solve(problem)))
+    expect(page.locator("#sliders .name").first).to_have_text(HOSTILE)
+    expect(page.locator("#prices tbody th").first).to_have_text(HOSTILE)
+    assert page.evaluate(TICKS.format("shares")) == ["<img src=x onerror=al\u2026", "<a href=x>cap"]
+    assert page.evaluate(TICKS.format("policy")) == ["<script>alert(1\u2026", "<img src=x oner\u2026"]
+    expect(page.locator("#graph text").nth(1)).to_have_text("<img src=x on\u2026")
+    assert page.locator("main img, main script, main a, main b").count() == 0
+    expect(page.locator("#reach-at_most-1")).to_contain_text("not below")
+    expect(page.locator("#command")).to_have_text("fairmdp solve clinic.toml")
+
+
+def test_a_broken_file_shows_its_message_and_changes_nothing(open_page):
+    page = open_page()
+    drop(page, "broken.toml", b"fairmdp = 1\n[model.a.go]\nreward = 1.0\nto = { b = 1.0 }\n")
+    expect(page.locator("#notice")).to_contain_text("broken.toml: ")
+    expect(page.locator("#notice")).to_contain_text("b")
+    expect(page.locator("#title")).to_have_text("three-state")
+    page.get_by_role("button", name="Dismiss").click()
+    expect(page.locator("#notice")).to_be_hidden()
+    page.get_by_label("at least for s2").press("ArrowRight")
+    expect(page.locator("#gain")).to_have_text(shown_gain(fm.solve(three_state(0.1, 0.1, 0.255))))
+
+
+def test_scenarios_open_with_their_parameters(open_page):
+    page = open_page()
+    page.get_by_role("button", name="Open another problem").click()
+    page.get_by_label("A ready-made one").select_option("bandit")
+    page.get_by_role("textbox", name="quota").fill("0.1,0.2,0.3")
+    assert_accessible(page)
+    page.get_by_role("button", name="Open it").click()
+    expect(page.locator("#title")).to_have_text("bandit")
+    expect(page.locator("#gain")).to_have_text(
+        shown_gain(fm.solve(fm.scenarios.bandit(quota=[0.1, 0.2, 0.3])))
+    )
+    expect(page.locator("#command")).to_have_text("fairmdp solve bandit --param=quota=0.1,0.2,0.3")
+
+
+def run(monkeypatch, capsys, *words):
+    monkeypatch.setattr(sys, "argv", ["fairmdp", *words])
+    with pytest.raises(SystemExit) as end:
+        fairmdp.cli.main()
+    return end.value.code or 0, capsys.readouterr().out
+
+
+def saved(page, button, folder):
+    with page.expect_download() as download:
+        button.click()
+    path = folder / download.value.suggested_filename
+    download.value.save_as(path)
+    return path
+
+
+def test_exports_and_the_command_give_the_same_answer(open_page, tmp_path, monkeypatch, capsys):
+    page = open_page()
+    page.get_by_label("at least for s1").press("ArrowRight")
+    expect(page.locator("#command")).to_have_text(
+        "fairmdp solve three-state '--quota=s1>=0.105' '--quota=s2>=0.25'"
+    )
+    command = shlex.split(page.locator("#command").text_content())
+    solution = saved(page, page.locator("[data-kind='solution.json']"), tmp_path)
+    code, printed = run(monkeypatch, capsys, *command[1:], "--json")
+    again, kept = json.loads(printed), json.loads(solution.read_text())
+    assert code == 0 and again["gain"] == kept["gain"] and again["policy"] == kept["policy"]
+    assert again["provenance"] == kept["provenance"]
+    assert run(monkeypatch, capsys, "verify", *command[2:], str(solution), "--exact")[0] == 0
+    for name in ("problem.toml", "problem.npz"):
+        problem = fm.load(saved(page, page.locator(f"[data-kind='{name}']"), tmp_path))
+        assert fm.solve(problem).gain == kept["gain"]
+    policy = saved(page, page.locator("[data-kind='policy.csv']"), tmp_path).read_text().splitlines()
+    assert policy[0] == "state,action,probability,share_of_time"
+    assert [float(line.split(",")[2]) for line in policy[1:]] == kept["policy"]
+    quotas = saved(page, page.locator("[data-kind='quotas.csv']"), tmp_path).read_text().splitlines()
+    assert [float(line.split(",")[1]) for line in quotas[1:]] == kept["shares"]
+    for section in ("shares", "frontier", "policy"):
+        png = saved(page, page.locator(f"#{section}").get_by_role("button", name="png"), tmp_path)
+        assert png.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    svg = saved(page, page.locator("#frontier").get_by_role("button", name="svg"), tmp_path).read_text()
+    assert svg.startswith("<svg") and "share owed to s1" in svg
+
+
+def test_two_pages_at_once_keep_to_themselves(open_page):
+    one, two = open_page(), open_page()
+    one.get_by_label("at least for s2").press("ArrowRight")
+    two.get_by_label("at least for s0").press("ArrowLeft")
+    one.get_by_label("at least for s2").press("ArrowRight")
+    expect(two.locator("#command")).to_contain_text("s0>=0.095")
+    expect(one.locator("#gain")).to_have_text(shown_gain(fm.solve(three_state(0.1, 0.1, 0.26))))
+    expect(two.locator("#gain")).to_have_text(shown_gain(fm.solve(three_state(0.095, 0.1, 0.25))))
+
+
+@pytest.mark.parametrize("scheme, width", [("light", 1280), ("dark", 390)])
+def test_nothing_for_axe_to_find_and_nothing_sticks_out(open_page, scheme, width):
+    page = open_page(color_scheme=scheme)
+    page.set_viewport_size({"width": width, "height": 844})
+    expect(page.locator("#reach-at_least-2")).to_contain_text("can be met")
+    assert_accessible(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.emulate_media(media="print")
+    expect(page.locator("#open")).to_be_hidden()
+    expect(page.locator("#gain")).to_be_visible()
+
+
+def test_a_killed_server_is_said_and_one_that_came_back_too(browser):
+    with served("three-state") as first:
+        page = browser.new_page()
+        page.goto(first.address)
+        page.get_by_label("at least for s2").press("ArrowRight")
+        expect(page.locator("#command")).to_contain_text("s2>=0.255")
+        first.process.kill()
+        first.process.wait()
+        page.get_by_label("at least for s2").press("ArrowRight")
+        expect(page.get_by_role("alert")).to_contain_text("The server does not answer.")
+        expect(page.get_by_role("alert")).to_contain_text("fairmdp explore three-state '--quota=s2>=0.255'")
+        with served("three-state", "--port", str(first.port)):
+            expect(page.get_by_role("alert")).to_contain_text("new address", timeout=15_000)
+        page.close()
