@@ -27,8 +27,18 @@ from typing import NamedTuple
 
 import fairmdp.cli
 
-NOT_RUN = ("fairmdp reproduce", "pytest", "ruff", "mypy", "sphinx-build", "git clone", "cd ", "pip install ")
-"""What takes long, needs a network, or would run these tests again; each has tests of its own or needs none."""
+NOT_RUN = (
+    "fairmdp reproduce",
+    "fairmdp explore",
+    "pytest",
+    "ruff",
+    "mypy",
+    "sphinx-build",
+    "git clone",
+    "cd ",
+    "pip install ",
+)
+"""What takes long, does not end by itself, needs a network, or would run these tests again; each has tests of its own or needs none."""
 
 _NOISE = [(r"gap -?\d\.\de-\d+", "gap"), (r"\d+\.\d s\b", "s")]  # rounding and time
 _FENCE = re.compile(r"^```(\S*)[^\n]*\n(.*?)^```$", re.S | re.M)
