@@ -205,3 +205,13 @@ def test_installed_command_runs_without_heavy_imports(words):
     )
     done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("command", fairmdp.cli.cli.commands)
+def test_examples_in_help_stand_on_lines_of_their_own(run, command):
+    code, out, _ = run(command, "--help")
+    assert code == 0 and "\\b" not in out
+    examples = re.findall(r"^  fairmdp .*$", out, re.M)
+    assert all(line.count("fairmdp ") == 1 for line in examples)
+    if command in ("solve", "frontier", "learn", "simulate", "reproduce"):
+        assert len(examples) >= 2

@@ -45,7 +45,7 @@ def test_a_ready_made_problem_is_only_sampled_from(run):
     assert "optimal" not in ended.stdout
 
 
-@pytest.mark.parametrize("name", ["walks:walk", "walks:make"])
+@pytest.mark.parametrize("name", ["walks:walk", "walks:make", "walks:Walk"])
 def test_a_simulator_of_ones_own(run, name):
     ended = run(name, "--quota", "1>=0.3", "--samples", "4000", "--json", "-o", "kept.json")
     assert ended.exit_code == 0, ended.output
@@ -98,6 +98,13 @@ def test_mistakes_are_named(run, words, message):
 def test_what_is_no_simulator_is_named(run):
     ended = run("walks:broken", "--samples", "100")
     assert "int is not a simulator: it has no n_states" in str(ended.exception)
+
+
+def test_quotas_out_of_reach(run):
+    ended = run("three-state", "--quota", "s2>=0.6", "--samples", "6000")
+    assert ended.exit_code == 3
+    assert "no policy seems to meet the quotas" in ended.stdout
+    assert "inf" not in ended.stdout and "nan" not in ended.stdout
 
 
 def test_progress_shows_samples_time_left_and_bounds_now_and_then(capsys):

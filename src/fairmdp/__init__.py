@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     from fairmdp.function_simulator import EnvironmentSimulator, FunctionSimulator
     from fairmdp.io import load, save
     from fairmdp.io.gym_model import from_gymnasium
+    from fairmdp.io.strategy import save_strategy
     from fairmdp.learning.certify import certify
     from fairmdp.learning.estimate import CertifiedPolicy, Estimate
     from fairmdp.learning.simulate import Simulation, simulate
     from fairmdp.mdp import MDP
     from fairmdp.problem import Problem, Quota
+    from fairmdp.quota_text import parse_quota
     from fairmdp.simulator import Simulator
     from fairmdp.solution import Solution, Status
     from fairmdp.solvers.auto import solve

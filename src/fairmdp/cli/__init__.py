@@ -24,6 +24,7 @@ from fairmdp.cli.scenarios import scenarios
 from fairmdp.cli.simulate import simulate
 from fairmdp.cli.solve import solve
 from fairmdp.cli.verify import verify
+from fairmdp.cli.warmup import warmup
 from fairmdp.errors import FairMDPError
 
 STOPPED = 4
@@ -36,7 +37,8 @@ def cli() -> None:
 
 
 for command in (
-    solve, verify, explore, report, frontier, compare, learn, certify, simulate, reproduce, scenarios, new,
+    solve, verify, explore, report, frontier, compare, learn, certify, simulate, reproduce, scenarios,
+    new, warmup,
 ):  # fmt: skip
     cli.add_command(command)
 

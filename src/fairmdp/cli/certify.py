@@ -44,7 +44,7 @@ def certify(
     as_json: bool,
     **where: Any,
 ) -> None:
-    r"""Say whether the policy of SOLUTION meets the quotas on SOURCE, from fresh samples of it.
+    """Say whether the policy of SOLUTION meets the quotas on SOURCE, from fresh samples of it.
 
     SOURCE is what learn takes, module:name of a simulator or a problem; SOLUTION is the file that learn or
     solve has kept with --out. Each quota is fair, not fair or undecided, with probability 1 - delta for all

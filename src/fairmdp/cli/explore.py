@@ -33,7 +33,7 @@ def explore(
     workers: int,
     browser: bool,
 ) -> None:
-    r"""Open a page on SOURCE: move its quotas, and see what the fair policy earns and who pays.
+    """Open a page on SOURCE: move its quotas, and see what the fair policy earns and who pays.
 
     The page is served from this machine and to this machine alone, unless --host says otherwise; it loads
     nothing from elsewhere. Other problems can be opened in it. Ctrl-C ends it.

@@ -46,7 +46,7 @@ def frontier(
     csv_file: str | None,
     figure: str | None,
 ) -> None:
-    r"""Show the best gain of SOURCE as the share owed to QUOTA moves, or a factor on all quotas (*).
+    """Show the best gain of SOURCE as the share owed to QUOTA moves, or a factor on all quotas (*).
 
     Without --values every bend of the curve is found, from 0 to the last value that any policy can meet. With
     SECOND, another quota, the best gain is shown for every combination of the two: of the given values, or of

@@ -57,10 +57,11 @@ def learn(
     out: str | None,
     **where: Any,
 ) -> None:
-    r"""Learn a fair policy of SOURCE from samples alone.
+    """Learn a fair policy of SOURCE from samples alone.
 
-    SOURCE is module:name of a simulator (an object, or a function without parameters that makes one; see
-    fairmdp.Simulator), a problem file or a ready-made problem, whose model is then only sampled from.
+    SOURCE is module:name of a simulator (an object, or a class or function that makes one without
+    parameters; see fairmdp.Simulator), a problem file or a ready-made problem, whose model is then only
+    sampled from.
     Quotas on a simulator name states by number, e.g. --quota '3>=0.25', or state/action, e.g. '3/a1>=0.1'.
 
     \b
@@ -122,12 +123,12 @@ def _text(source: str, problem: Problem, found: Estimate, proof: CertifiedPolicy
 
     mdp = problem.mdp
     slack = f"{found.worst_slack:+.4f}" if math.isfinite(found.worst_slack) else "-"
+    better = f"; a better fair policy earns at most {max(found.gap, 0):.4f} more" if found.feasible else ""
     lines = [
         f"{source}: {mdp.n_states} states, {mdp.n_pairs} pairs, {problem.n_quotas} quotas; "
         f"plug-in from {found.samples:,} samples, at least {found.min_samples:,} of every pair",
         "",
-        f"  gain    {found.gain:.4f} +- {found.gain_se:.4f} (estimate); worst slack {slack}; "
-        f"a better fair policy earns at most {max(found.gap, 0):.4f} more",
+        f"  gain    {found.gain:.4f} +- {found.gain_se:.4f} (estimate); worst slack {slack}{better}",
         f"  claim   {found.claim}",
         "",
     ]
@@ -135,9 +136,8 @@ def _text(source: str, problem: Problem, found: Estimate, proof: CertifiedPolicy
     shown = {name: convert(getattr(found, name)) for name, convert in _conversions(problem.units).items()}
     for k, name in enumerate(found.quota_names[:20]):
         asked = asked_text(found.at_least[k], found.at_most[k], problem.units.of(k))
-        share, error, margin, price = (
-            f"{shown[what][k]:.4f}" for what in ("shares", "share_se", "margins", "prices")
-        )
+        share, error, margin = (f"{shown[what][k]:.4f}" for what in ("shares", "share_se", "margins"))
+        price = f"{shown['prices'][k]:.4f}" if found.feasible else "-"
         rows.append([name, share, error, asked, margin, price])
     lines += columns(rows)
     lines += [f"  note    {note}" for note in found.notes]

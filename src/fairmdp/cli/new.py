@@ -34,7 +34,7 @@ class _Scenarios(click.Group):
 
 @click.group(cls=_Scenarios, subcommand_metavar="NAME [OPTIONS]")
 def new() -> None:
-    r"""Write the ready-made problem NAME as a file that you can edit.
+    """Write the ready-made problem NAME as a file that you can edit.
 
     \b
     fairmdp new jobs --help

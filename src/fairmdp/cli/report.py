@@ -28,7 +28,7 @@ def report(
     out: str | None,
     frontiers: tuple[str, ...],
 ) -> None:
-    r"""Write SOLUTION of the problem SOURCE as one HTML file, verified on the way.
+    """Write SOLUTION of the problem SOURCE as one HTML file, verified on the way.
 
     Name the problem as you did when it was solved, with the same --rho, --quota and --param. The file holds
     everything that it shows and loads nothing, so it can be sent to anybody who has a browser.

@@ -37,7 +37,7 @@ _SAYINGS = {
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="First seed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def reproduce(out: str, variant: Variant, full: bool, seed: int, as_json: bool) -> None:
-    r"""Repeat the paper's experiments: tables as CSV, figures as PNG and PDF, and a summary.
+    """Repeat the paper's experiments: tables as CSV, figures as PNG and PDF, and a summary.
 
     The same seed gives the same tables, whatever the number of cores. The bias floor, which the paper
     does not show, runs the algorithm 50 times as long with constant steps and with our default.

@@ -46,7 +46,7 @@ def simulate(
     as_json: bool,
     **where: Any,
 ) -> None:
-    r"""Run the policy of SOLUTION on the model of SOURCE; shares with error bars beside the exact ones.
+    """Run the policy of SOLUTION on the model of SOURCE; shares with error bars beside the exact ones.
 
     A share after finitely many steps scatters around its long-run value, so that a quota without room to
     spare is missed by about half of the runs however long they are. The last columns show this.

@@ -71,7 +71,7 @@ def solve(
     plot: str,
     strategy: str | None,
 ) -> None:
-    r"""Find the policy of largest gain that meets every quota of SOURCE.
+    """Find the policy of largest gain that meets every quota of SOURCE.
 
     SOURCE is a .toml, .npz, .tra (PRISM) or .drn (Storm) file, or the name of a ready-made problem (see
     `fairmdp scenarios`).

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -140,8 +141,8 @@ def _imported(module: str, name: str) -> Any:
     """Return the simulator that a module of the working folder (or an installed one) defines."""
     from fairmdp.errors import SimulatorError
 
-    if "" not in sys.path:
-        sys.path.insert(0, "")
+    if os.getcwd() not in sys.path:  # spelled out, so that other processes find it too
+        sys.path.insert(0, os.getcwd())
     try:
         found = getattr(importlib.import_module(module), name)
     except ImportError as error:
