@@ -9,12 +9,13 @@ from pathlib import Path
 
 @contextmanager
 def table(
-    module: str, fields: Sequence[str], out: Path | None
+    module: str, fields: Sequence[str], out: Path | None, note: str = ""
 ) -> Iterator[Callable[[dict[str, object]], None]]:
     """Open a CSV (or standard output) for rows; each is on disk before the next is measured."""
     stream = out.open("w", newline="") if out else sys.stdout
     try:
-        stream.write(f"# python -m benchmarks.{module} {' '.join(sys.argv[1:])}\n")
+        ending = f"   ({note})" if note else ""
+        stream.write(f"# python -m benchmarks.{module} {' '.join(sys.argv[1:])}{ending}\n")
         writer = csv.DictWriter(stream, fields, lineterminator="\n")
         writer.writeheader()
 

@@ -9,8 +9,9 @@ import pytest
 from checks import long_run
 from models import random_problem
 
-from fairmdp import MDP, Problem, ProblemError, Status, scenarios, solve, verify
+from fairmdp import MDP, Chain, Problem, ProblemError, Status, scenarios, solve, verify
 from fairmdp.certificate import exact, rounded
+from fairmdp.solvers.policy import uniform_policy
 
 PROBLEM = scenarios.three_state(rho=[0.1, 0.1, 0.25])
 SOLUTION = solve(PROBLEM)
@@ -256,3 +257,34 @@ def test_the_error_does_not_depend_on_the_scale_of_the_witness(arithmetic, monke
     for scale in (0.25, 8.0):
         monkeypatch.setattr(chain_type, "hitting_times", lambda self, s0, k=scale: k * true(self, s0))
         assert arithmetic.law(PROBLEM, SOLUTION.policy).error == pytest.approx(before, rel=1e-6, abs=0)
+
+
+def test_small_shares_are_proved_in_proportion():
+    """With a quota for every state one bound for all shares would be a large part of each."""
+    mdp = scenarios.garnet(3000, 3, 4, n_quotas=0, seed=1).mdp
+    policy = uniform_policy(mdp)
+    chain = Chain.of(mdp, policy)
+    nu = rounded_law_of(chain)
+    law = rounded.law(Problem(mdp, rho=0.3 * nu), policy, chain)
+    assert (law.shares[:, 0] < nu).all() and (nu < law.shares[:, 1]).all()
+    assert (np.diff(law.shares, axis=1)[:, 0] / nu).max() < 1e-3 * law.error / nu.min()
+    rng = np.random.default_rng(0)
+    for n in range(2, 7):  # it bounds what is really off, and by not much more
+        P = rng.dirichlet(np.ones(n), n)
+        nu = np.linalg.matrix_power(P, 2**12)[0]
+        wrong = nu * (1 + 1e-6 * rng.standard_normal(n))
+        wrong /= wrong.sum()
+        error = rounded.relative_error(P.T.dot, np.full(n, n), wrong, int(nu.argmax()), 1e-15)
+        off = np.abs(nu / wrong - 1)
+        assert (off <= error).all() and error.max() <= 50 * n * off.max()
+    two = np.array([0.5, 0.5])
+    assert rounded.relative_error(np.eye(2).dot, np.ones(2), two, 0, 0.0) is None  # two classes
+
+
+def rounded_law_of(chain):
+    """Law of a chain by many plain sweeps."""
+    nu, turned = np.full(chain.n_states, 1 / chain.n_states), chain.P.T.tocsr()
+    for _ in range(300):
+        nu = turned @ nu
+        nu /= nu.sum()
+    return nu

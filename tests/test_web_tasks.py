@@ -159,9 +159,12 @@ def test_reports_of_very_many_quotas_keep_the_tightest(monkeypatch):
     assert html.count('"free_share"') == 20 and all(f'"name": "{row.name}", "share"' in html for row in tight)
 
 
-def test_quotas_with_weights_are_refused_clearly(tmp_path):
-    mean = fm.Quota("mean", weights=[1.0, 2.0, 0.0], at_least=0.5)
-    path = tmp_path / "weighted.npz"
-    fm.save(fm.scenarios.three_state().with_quotas([mean]), path)
-    with pytest.raises(RefusedError, match="weighted.npz has quotas with weights"):
-        ask("open", str(path))
+def test_quotas_with_weights_are_refused_by_name(tmp_path):
+    mdp = fm.scenarios.three_state().mdp
+    problem = fm.Problem(mdp, [fm.Quota("balance", weights={"s0": 1.0, "s1": -1.0}, at_least=0.0)])
+    fm.save(problem, tmp_path / "weighted.npz")
+    with pytest.raises(RefusedError, match="quota balance has weights"):
+        ask("open", Source(str(tmp_path / "weighted.npz")))
+    with pytest.raises(fm.ProblemError, match="quota balance has weights"):
+        report_html(problem, fm.solve(problem), "weighted")
+    assert "&gt;= 0" in problem._repr_html_() and "balance" in fm.solve(problem)._repr_html_()

@@ -10,8 +10,16 @@ if TYPE_CHECKING:
     from fairmdp import scenarios
     from fairmdp.certificate import Verdict, verify
     from fairmdp.chain import Chain, mixing_time
+    from fairmdp.device_problem import DeviceProblem
     from fairmdp.engine import EngineError, ProcessPool, RayCluster
-    from fairmdp.errors import FairMDPError, FormatError, ProblemError, SimulatorError, SolverError
+    from fairmdp.errors import (
+        DeviceError,
+        FairMDPError,
+        FormatError,
+        ProblemError,
+        SimulatorError,
+        SolverError,
+    )
     from fairmdp.fairness import Readout, readout
     from fairmdp.frontiers import Frontier, FrontierGrid, ShadowPrice, frontier, frontier_grid
     from fairmdp.function_simulator import EnvironmentSimulator, FunctionSimulator
@@ -33,6 +41,7 @@ if TYPE_CHECKING:
     from fairmdp.solvers.lp import solve_lp
     from fairmdp.solvers.maxmin import solve_max_min
     from fairmdp.solvers.mirror import learn_mirror, solve_mirror
+    from fairmdp.solvers.mirror_sweep import mirror_sweep
     from fairmdp.solvers.plugin import learn_plugin
     from fairmdp.solvers.proximal import solve_proximal
 
@@ -42,6 +51,8 @@ _HOME = {
     "MDP": "fairmdp.mdp",
     "CertifiedPolicy": "fairmdp.learning.estimate",
     "Chain": "fairmdp.chain",
+    "DeviceError": "fairmdp.errors",
+    "DeviceProblem": "fairmdp.device_problem",
     "EngineError": "fairmdp.engine",
     "EnvironmentSimulator": "fairmdp.function_simulator",
     "Estimate": "fairmdp.learning.estimate",
@@ -72,6 +83,7 @@ _HOME = {
     "learn_mirror": "fairmdp.solvers.mirror",
     "learn_plugin": "fairmdp.solvers.plugin",
     "load": "fairmdp.io",
+    "mirror_sweep": "fairmdp.solvers.mirror_sweep",
     "mixing_time": "fairmdp.chain",
     "parse_quota": "fairmdp.quota_text",
     "readout": "fairmdp.fairness",
@@ -93,6 +105,8 @@ __all__ = [
     "MDP",
     "CertifiedPolicy",
     "Chain",
+    "DeviceError",
+    "DeviceProblem",
     "EngineError",
     "EnvironmentSimulator",
     "Estimate",
@@ -123,6 +137,7 @@ __all__ = [
     "learn_mirror",
     "learn_plugin",
     "load",
+    "mirror_sweep",
     "mixing_time",
     "parse_quota",
     "readout",

@@ -17,6 +17,10 @@ class SolverError(FairMDPError, RuntimeError):
     """A numerical library failed in a way that proves nothing about the problem."""
 
 
+class DeviceError(FairMDPError, RuntimeError):
+    """A GPU was asked for and cannot be used; the message says why and how to go on without it."""
+
+
 class SimulatorError(FairMDPError, RuntimeError):
     """A simulator's answer cannot be used; `partial` holds what had been learned before, if anything."""
 

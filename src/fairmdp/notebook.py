@@ -21,34 +21,31 @@ _WIDE, _HIGH, _EDGE = 360.0, 180.0, 8.0
 
 def problem_html(problem: Problem) -> str:
     """Size of the model, and its quotas."""
-    rows = (
-        (name, asked_text(problem.at_least[k], problem.at_most[k], problem.units.of(k)))
-        for k, name in enumerate(problem.names)
-    )
+    bounds = enumerate(zip(problem.names, problem.at_least, problem.at_most, strict=True))
+    rows = ((name, asked_text(low, high, problem.units.of(k))) for k, (name, low, high) in bounds)
     return _box(repr(problem), _table(("quota", "asked"), rows, problem.n_quotas))
 
 
 def solution_html(solution: Solution) -> str:
     """Status, gain with its worst slack, and one row per quota, the tightest first where there are many."""
-    order = np.arange(len(solution.quotas))
-    if order.size > _MOST_ROWS:
-        order = np.argsort(solution.slacks, kind="stable")
+    quotas, many = solution.quotas, len(solution.quotas) > _MOST_ROWS
+    shown = np.argsort(solution.slacks, kind="stable").tolist() if many else range(len(quotas))
     rows = (
         (
-            solution.quotas[k].name,
-            _number(solution.quotas[k].share, 4),
+            quotas[k].name,
+            _number(quotas[k].share, 4),
             asked_text(solution.at_least[k], solution.at_most[k], solution.units.of(k)),
-            _number(round(solution.quotas[k].slack, 9) + 0.0, 4, "+"),
-            _number(solution.quotas[k].price, 4),
+            _number(round(quotas[k].slack, 9) + 0.0, 4, "+"),
+            _number(quotas[k].price, 4),
         )
-        for k in order.tolist()
+        for k in shown
     )
     head = f"{solution.status.value}: {solution.status.meaning}"
     if solution.has_policy:
         slack = solution.worst_slack
         worst = f"worst slack {round(slack, 9) + 0.0:+.3g}" if np.isfinite(slack) else "nothing is owed"
         head += f". Gain {solution.gain:.6f}, at most {solution.upper:.6f}; {worst}"
-    return _box(head, _table(("quota", "share", "asked", "slack", "price"), rows, order.size))
+    return _box(head, _table(("quota", "share", "asked", "slack", "price"), rows, len(quotas)))
 
 
 def frontier_html(curve: Frontier) -> str:

@@ -17,6 +17,8 @@ one closed class and one long-run law ``nu``), and for every distribution ``v`` 
 
     | v(G) - nu(G) | <= sum_{t != s0} | v_t - (v Q)_t | w_t
 
+Where quotas are many and small, each share is proved in proportion to itself (`rounded.relative_error`).
+
 `rounded` evaluates both with floating-point errors added outward, `exact` in rational arithmetic. Both
 take the model to be the stored probabilities divided by their exact row sums, and likewise the policy.
 """

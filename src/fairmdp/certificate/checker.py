@@ -11,6 +11,7 @@ import numpy as np
 
 from fairmdp.certificate import rounded as rounded_arithmetic
 from fairmdp.certificate.law import Law, no_law
+from fairmdp.device_problem import DeviceProblem
 from fairmdp.problem import Problem
 from fairmdp.solution import Infeasibility, Solution, Status
 from fairmdp.validation import Floats
@@ -119,7 +120,7 @@ def verify(problem: Problem, solution: Solution, *, exact: bool = False) -> Verd
     return Verdict(not messages, status, law.gain, upper, law.shares, tuple(messages), exact)
 
 
-def proved_status(problem: Problem, law: Law, upper: float, tol: float) -> Status:
+def proved_status(problem: Problem | DeviceProblem, law: Law, upper: float, tol: float) -> Status:
     """What a proven law of a policy and a proven ceiling amount to."""
     fair = not law.reason and bool(
         (law.shares[:, 0] >= problem.at_least - FAIR_TOL).all()
@@ -130,7 +131,7 @@ def proved_status(problem: Problem, law: Law, upper: float, tol: float) -> Statu
     return Status.OPTIMAL if upper - law.gain[0] <= tol * reward_scale(problem) else Status.FEASIBLE
 
 
-def reward_scale(problem: Problem) -> float:
+def reward_scale(problem: Problem | DeviceProblem) -> float:
     """Unit in which gaps are judged: the span of the rewards, or their size where they are all equal."""
     r = problem.mdp.r
     return float(r.max() - r.min()) or float(np.abs(r).max()) or 1.0

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairmdp.chain import Chain
+from fairmdp.device_problem import DeviceProblem
 from fairmdp.problem import Problem
 from fairmdp.validation import Floats
 
@@ -45,6 +46,6 @@ def find_witness(chain: Chain) -> Witness | str:
     return Witness(chain, s0, steps)
 
 
-def no_law(problem: Problem, reason: str) -> Law:
+def no_law(problem: Problem | DeviceProblem, reason: str) -> Law:
     """Nothing is known."""
     return Law((-math.inf, math.inf), np.tile([0.0, 1.0], (problem.n_quotas, 1)), 1.0, reason)

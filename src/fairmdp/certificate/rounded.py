@@ -8,16 +8,23 @@ bounds of weighted quotas were rounded twice when they were scaled to shares, by
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from fairmdp.certificate.law import NEARLY_REDUCIBLE, Law, find_witness, no_law
 from fairmdp.chain import Chain
+from fairmdp.device_problem import DeviceProblem
 from fairmdp.problem import Problem
 from fairmdp.validation import Floats, Ints
 
 EPS = float(np.finfo(float).eps)
+_MANY = 100  # quotas from which on their shares are proved one by one
+_MANY_TERMS = 1 << 20  # terms of a sum, at most
+_SWEEPS = 2000
+_ROUGH = 1e-3  # what is left of a witness's right-hand side, relative to it, once it is good enough
 _WIDE_EPS = float(np.finfo(np.longdouble).eps)
 
 
@@ -32,7 +39,11 @@ def ceiling(problem: Problem, r: Floats, bias: Floats, prices: Floats) -> float:
     values = r + raised + mdp.P @ h - h[mdp.s_of]
     terms = np.diff(mdp.P.indptr) + np.bincount(problem.members.indices, minlength=mdp.n_pairs) + 6
     error = terms * EPS * (np.abs(r) + size_raised + 2 * size_h) + 2 * size_h * _row_defect(mdp.P)
-    top = float((values + error).max())
+    return less_paid(problem, float((values + error).max()), prices)
+
+
+def less_paid(problem: Problem | DeviceProblem, top: float, prices: Floats) -> float:
+    """Ceiling that follows from the largest raised value: what the quotas are paid is taken off."""
     owed = np.where(prices > 0, problem.at_least, problem.at_most) * prices
     paid = math.fsum(owed) - 4 * EPS * math.fsum(np.abs(owed))
     bound = top - paid
@@ -66,9 +77,54 @@ def law(problem: Problem, policy: Floats, chain: Chain | None = None) -> Law:
     span = float(mdp.r.max() - mdp.r.min())
     radius = float(gain_error[0]) + relative_x * math.fsum(np.abs(mdp.r * x)) + span * spread + size * loss
     shares, share_error = _sums(problem.members.data * x[problem.members.indices], problem.members.indptr)
-    around = share_error + (relative_x + 4 * EPS) * shares + error
+    relative_share = relative_x + 4 * EPS
+    around = share_error + relative_share * shares + error
+    if problem.n_quotas > _MANY:
+        backwards = Q.T.tocsr()
+        finer = relative_error(backwards.dot, np.diff(backwards.indptr), v, s0, float(relative.max()))
+    else:
+        finer = None
+    if finer is not None:  # for shares that are small themselves
+        off = problem.members @ (x * finer[mdp.s_of])
+        close = share_error + (relative_share + EPS) * shares + off * (1 + _MANY_TERMS * EPS)
+        around = np.minimum(around, close)
     interval = np.column_stack([np.maximum(shares - around, 0), np.minimum(shares + around, 1)])
     return Law((float(gain[0]) - radius, float(gain[0]) + radius), interval, error)
+
+
+def relative_error(push: Callable[[Any], Any], sizes: Any, v: Any, s0: int, rounding: float) -> Any | None:
+    """Bound on ``|nu_t / v_t - 1|`` for the long-run law of a chain near v, (S,), or None if there is none.
+
+    Run backwards, the chain is ``R_ts = v_s Q_st / v_t``, and ``y = nu / v - 1`` solves ``y = R y + z`` with
+    z the relative residual of v. If ``u >= 1 + sum_{s != s0} R_ts u_s`` off s0, then ``nu / v`` is within a
+    factor ``1 +- max |z| u`` of its value at s0, and both laws add up to one.
+
+    ``push(x)`` is ``x @ Q`` on whatever device x lives, `sizes` the entries of each column of Q, (S,), and
+    `rounding` the relative error of an entry.
+    """
+    if not float(v.min()) > 0:
+        return None
+    a = v.copy()
+    a[s0] -= 1.0
+    total = a.copy()
+    for _ in range(_SWEEPS):
+        if float(np.abs(a / v).max()) <= _ROUGH:
+            break
+        a = 0.9 * push(a) + 0.1 * a  # damped, so that periodic chains settle too
+        total += a
+    u = 0.9 * (total / v - total[s0] / v[s0])
+    u[s0] = 0.0
+    terms = (sizes + 6) * EPS + 2 * rounding  # (S,)
+    margin = u - push(v * u) / v * (1 + terms) - 4 * EPS * u
+    margin[s0] = np.inf
+    ratio = push(v) / v
+    rough = float((np.abs(ratio - 1) + terms * ratio).max()) * u
+    least = float(margin.min())
+    mean = float((v * rough).sum()) / least * (1 + 1e-9) if least > 0 else math.inf
+    if not (float(u.min()) >= 0 and mean < 0.5):
+        return None
+    loss = abs(1 - float(v.sum())) + 1e-13
+    return (rough / least + mean) / (1 - mean) + 8 * loss
 
 
 def _proven_hitting_times(Q: csr_array, w: Floats, s0: int, relative: Floats) -> Floats | None:

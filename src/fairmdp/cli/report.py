@@ -37,15 +37,11 @@ def report(
     fairmdp solve clinic.toml -o clinic.solution.json
     fairmdp report clinic.toml clinic.solution.json -o clinic.html
     """
-    from fairmdp.errors import ProblemError
     from fairmdp.io.atomic import write_bytes
     from fairmdp.solution import Solution
     from fairmdp.web.html import report_html
-    from fairmdp.web.tasks import no_weights
 
     problem = read_problem(source, params, rho, quotas)
-    if problem.weighted.any():
-        raise ProblemError(no_weights(source))
     page = report_html(problem, Solution.load(solution_file), Path(source).name, frontiers).encode()
     path = out or str(Path(solution_file).with_suffix(".html"))
     write_bytes(path, page)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shlex
 import sys
 from pathlib import Path
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 @click.option(
     "--method", default="auto", show_default=True, help="Solver: auto, lp, dual, proximal, colgen, mirror."
 )
+@click.option(
+    "--device", default="cpu", show_default=True, type=click.Choice(["cpu", "cuda"]),
+    help="cuda: the first GPU, by dual or proximal.",
+)  # fmt: skip
 @click.option("--tol", default=1e-6, show_default=True, help="Certified relative gap that counts as optimal.")
 @click.option("--steps", type=click.IntRange(1), help="mirror: steps to make.  [default: 200000]")
 @click.option(
@@ -54,6 +59,7 @@ def solve(
     rho: str | None,
     quotas: tuple[str, ...],
     method: str,
+    device: str,
     tol: float,
     steps: int | None,
     seconds: float | None,
@@ -74,6 +80,7 @@ def solve(
     fairmdp solve three-state --rho 0.1,0.1,0.25
     fairmdp solve clinic.toml --quota 'ward_b>=0.25' -o clinic.solution.json
     fairmdp solve three-state --method mirror --steps 1000000 --seed 1
+    fairmdp solve garnet --param n_states=1000000 --device cuda
     """
     from fairmdp import report
     from fairmdp.cli.mirror import run_mirror
@@ -86,7 +93,9 @@ def solve(
         if file is not None and not Path(file).absolute().parent.is_dir():
             raise click.UsageError(f"{option} {file}: there is no such folder")
     problem = read_problem(source, params, rho, quotas)
-    if method == "mirror":
+    if device != "cpu" and not as_json:  # how much memory it takes
+        logging.basicConfig(level=logging.INFO, format="  %(message)s")
+    if method == "mirror" and device == "cpu":
         solution = run_mirror(
             problem, tol=tol, steps=steps, seconds=seconds, seed=seed, checkpoint=checkpoint, quiet=as_json
         )
@@ -94,13 +103,15 @@ def solve(
         raise click.UsageError("--steps and --checkpoint go with --method mirror")
     else:
         watched = None if as_json or not sys.stderr.isatty() else show_progress
-        solution = solve_problem(problem, method=method, tol=tol, seconds=seconds, progress=watched)
+        solution = solve_problem(
+            problem, method=method, tol=tol, seconds=seconds, progress=watched, device=device
+        )
     if as_json:
         click.echo(json.dumps(solution_to_dict(solution), allow_nan=False))
     else:
         free = None
         if problem.n_quotas and solution.status is Status.OPTIMAL:
-            free = solve_problem(problem.without_quotas(), tol=tol)
+            free = solve_problem(problem.without_quotas(), tol=tol, device=device)
         click.echo(report.solution_text(source, problem, solution, free))
     if out is not None:
         solution.save(out)

@@ -27,6 +27,8 @@ I4 = NDArray[np.int32]
 
 RARE = 1e-12  # an action whose weight is below this share of the best one's is not played
 DENSE = 300  # states up to which chains are factored as dense matrices
+FACTORED = 5000  # states up to which a slowly mixing chain is factored
+ROUNDING = 5e-15  # error of the certificate's shares, per state: 2.6e-10 at 1e5 states
 
 
 @njit(cache=True, nogil=True)
@@ -432,6 +434,7 @@ class Sweeps:
 
     def __init__(self, mdp: MDP, members: csr_array, r: F8) -> None:
         P, sets = mdp.P, members.T.tocsr()
+        self._made_of = mdp, members, r
         self.n_states, self.n_pairs, self.n_quotas = mdp.n_states, mdp.n_pairs, members.shape[0]
         self.damping = 0.0
         self.most = 300  # sweeps of one call
@@ -442,6 +445,11 @@ class Sweeps:
         self._r = r
         self._work = np.empty(self.n_states)
 
+    @property
+    def margin(self) -> float:
+        """Room with which a share must meet its bound for the certificate to prove that it does."""
+        return ROUNDING * self.n_states
+
     def put(self, vector: F8) -> F8:
         """Bring a vector to the device."""
         return np.ascontiguousarray(vector, dtype=np.float64)
@@ -449,6 +457,17 @@ class Sweeps:
     def get(self, vector: F8) -> F8:
         """Bring a vector back."""
         return vector
+
+    def full(self, value: float) -> F8:
+        """Vector over the states with one value."""
+        return np.full(self.n_states, value)
+
+    def patient(self) -> "Sweeps":
+        """These functions for chains on which sweeps stop short: factors, or many damped sweeps."""
+        if 1 < self.n_states <= FACTORED:
+            return Factored(*self._made_of)
+        self.damping, self.most = 0.1, 3000
+        return self
 
     def improve(self, h: F8, mu: F8, tau: float) -> Backup:
         """Softmax policy of r + G.T mu at relative values h."""

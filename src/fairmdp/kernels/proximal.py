@@ -26,7 +26,7 @@ I8 = NDArray[np.int64]
 I4 = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 
-_ROUNDS = 200  # most Newton rounds of a threshold: each adds a breakpoint, a handful is usual
+ROUNDS = 200  # most Newton rounds of a threshold: each adds a breakpoint, a handful is usual
 
 
 class Model(NamedTuple):
@@ -38,6 +38,18 @@ class Model(NamedTuple):
     pairs: I8  # (S + 1,), first pair of each state
     groups: I8  # (G + 1,), first state of each group
     w: F8  # (S,), weights, sum 1
+
+
+class Place(NamedTuple):
+    """A problem in the order of its layout, where the kernel set works."""
+
+    model: Model
+    r: F8  # (SA,), rewards from 0 to 1
+    s_of: I8  # (SA,), place of the state of each pair
+    uniform: F8  # (SA,), the uniform policy
+    rho: F8  # (G,)
+    base: float  # reward that has become 0
+    scale: float  # and what has become 1
 
 
 class Scratch(NamedTuple):
@@ -52,6 +64,16 @@ class Scratch(NamedTuple):
     mean: F8  # (S,), sum over the loose rows of weight * row
     top: F8  # (S,), largest value of each state
     second: F8  # (S,), and the next
+
+
+def put(array: F8) -> F8:
+    """Bring an array to the device: it is there."""
+    return array
+
+
+def get(array: F8) -> F8:
+    """Bring an array back."""
+    return array
 
 
 def scratch_for(model: Model) -> Scratch:
@@ -140,7 +162,7 @@ def project(
 def _threshold(pairs: I8, w: F8, v: F8, first: int, stop: int, owed: float, t: float) -> float:
     """Root of ``sum w (v - t)+ = owed`` over a run of states, by Newton from t, a point left of it."""
     active = -1
-    for _ in range(_ROUNDS):
+    for _ in range(ROUNDS):
         mass = 0.0
         weight = 0.0
         count = 0
@@ -165,7 +187,7 @@ def _common_threshold(
     """Root of ``sum_g max(c_g, sum w (v - lam)+) = 1`` by Newton; `left` is a point left of it."""
     pairs, groups, w, top, second = model.pairs, model.groups, model.w, scratch.top, scratch.second
     restarted = False
-    for _ in range(_ROUNDS):
+    for _ in range(ROUNDS):
         mass = 0.0
         weight = 0.0
         owed = 0.0

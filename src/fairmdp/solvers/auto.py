@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from fairmdp.chain import policy_matrix
+from fairmdp.device_problem import DeviceProblem
 from fairmdp.errors import ProblemError, SolverError
 from fairmdp.mdp import MDP
 from fairmdp.problem import Problem
@@ -33,13 +34,14 @@ _STUCK = 1e-2  # what is left of a random function's span after these where a po
 
 
 def solve(
-    problem: Problem,
+    problem: Problem | DeviceProblem,
     *,
     method: str = "auto",
     tol: float = 1e-6,
     start: Solution | None = None,
     seconds: float | None = None,
     progress: Progress | None = None,
+    device: str = "cpu",
 ) -> Solution:
     """Find the policy of largest gain among those that meet every quota.
 
@@ -59,6 +61,9 @@ def solve(
         Time after which the search ends with the best that was found; checking it comes on top.
     progress
         Called now and then with ``upper``, ``lower``, ``gap``, ``worst_slack`` and ``seconds``.
+    device
+        ``"cpu"``, or ``"cuda"``: the first GPU, by ``"dual"`` or ``"proximal"``. Where it cannot be used,
+        a `DeviceError` says why.
 
     Returns
     -------
@@ -72,6 +77,8 @@ def solve(
     >>> solve(scenarios.three_state(rho=[0.1, 0.1, 0.25]))
     Solution(optimal, gain=0.443421, upper=0.443421, worst_slack=0)
     """
+    if device != "cpu" or isinstance(problem, DeviceProblem):
+        return _solve_on_device(problem, method, tol, start, progress, device)
     if not isinstance(problem, Problem):
         raise ProblemError(f"solve takes a Problem, got a {type(problem).__name__}")
     deadline = Deadline(seconds)
@@ -88,6 +95,28 @@ def solve(
     if first.status in (Status.OPTIMAL, Status.INFEASIBLE) or _stopped(first) or _connected(first):
         return first
     return _take_over(problem, chosen, first, tol, deadline, progress)
+
+
+def _solve_on_device(
+    problem: Problem | DeviceProblem,
+    method: str,
+    tol: float,
+    start: Solution | None,
+    progress: Progress | None,
+    device: str,
+) -> Solution:
+    """Few quotas go to the dual solver, a quota for every state to the proximal one."""
+    from fairmdp.solvers.dual import solve_dual
+    from fairmdp.solvers.proximal import solve_proximal
+
+    if method == "auto":
+        method = "dual" if problem.n_quotas <= _FEW_QUOTAS else "proximal"
+    solvers = {"dual": solve_dual, "proximal": solve_proximal}
+    if method not in solvers:
+        raise ProblemError(
+            f'method {method} runs on the CPU only\n  leave out device, or say "dual" or "proximal"'
+        )
+    return solvers[method](problem, tol=tol, start=start, progress=progress, device=device)
 
 
 def choose(problem: Problem) -> tuple[str, str]:

@@ -26,14 +26,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairmdp.kernels.bellman import DENSE, F4, Backup, Chain, Factored, Sweeps, price_step
+from fairmdp.device_problem import DeviceProblem
+from fairmdp.kernels.bellman import DENSE, F4, Backup, Chain, price_step
+from fairmdp.kernels.cuda.launcher import out_of_memory_is_a_message
 from fairmdp.problem import Problem
 from fairmdp.solution import Solution, Status
 from fairmdp.solvers.colgen import solve_colgen
-from fairmdp.solvers.conclude import check_tol, conclude
+from fairmdp.solvers.conclude import check_tol
 from fairmdp.solvers.conflict import prove_infeasible, quick_proof
 from fairmdp.solvers.deadline import STOPS, Deadline, stop_note
-from fairmdp.solvers.policy import uniform_policy
+from fairmdp.solvers.on_device import check_device, conclude_where, kernels_for
 from fairmdp.solvers.prices import paid, price_box, start_from, tightened
 from fairmdp.validation import Floats
 
@@ -41,25 +43,26 @@ _HOT, _WARM = 0.01, 4e-4  # first temperature, in reward spans, without and with
 _COOLING, _CAREFUL = 0.15, 0.4  # factor from one temperature to the next, and where steps were many
 _MANY = 5
 _COLDEST = 1e-10
+_EVEN = 1e9  # a temperature at which all actions are alike
 _CALM = 0.3  # change of the log-policy, root mean square, below which a temperature is done
 _BOLD = 3.0  # and above which a step is not believed
 _LEAST = 1e-13  # a step this short says that rounding rules
 _STEPS = 300
 _PATIENCE = 80  # steps at one temperature
 _IMPROVEMENTS, _UNSETTLED = 50, 10  # policy improvements of one evaluation; evaluations that may need more
-_FACTORED = 5000  # states up to which a slowly mixing chain is factored
 _MET = 5e-10  # how far a quota may be missed here: half of what the certificate forgives
-_ROUNDING = 5e-15  # error of the certificate's shares, per state: 2.6e-10 at 1e5 states
 _NARROW = 1e-7  # quotas with less room than this cannot be met with a margin
 
 
+@out_of_memory_is_a_message()
 def solve_dual(
-    problem: Problem,
+    problem: Problem | DeviceProblem,
     *,
     tol: float = 1e-6,
     start: Solution | None = None,
     seconds: float | None = None,
     progress: Callable[[dict[str, float]], None] | None = None,
+    device: str = "cpu",
 ) -> Solution:
     """Best gain under quotas by Newton's method on their prices: up to about a hundred quotas, any size.
 
@@ -73,7 +76,7 @@ def solve_dual(
     Parameters
     ----------
     problem
-        Model and quotas.
+        Model and quotas; a `DeviceProblem` is solved where it is.
     tol
         Certified gap, relative to the span of the rewards, up to which the answer is called optimal.
     start
@@ -83,6 +86,9 @@ def solve_dual(
         Time after which the search ends as if interrupted.
     progress
         Called at every temperature with ``upper``, ``lower``, ``gap``, ``worst_slack``, ``seconds``.
+    device
+        ``"cpu"``, or ``"cuda"`` for the first GPU: a certificate is made there, and for a `Problem` once
+        more on the CPU. Where no GPU can be used, a `DeviceError` says why.
 
     Returns
     -------
@@ -98,10 +104,12 @@ def solve_dual(
     ('optimal', 0.44342, array([0.   , 0.   , 0.521]))
     """
     tol = check_tol(tol)
-    if problem.n_quotas == 0:  # no prices to look for: policy iteration is all there is to do
+    on_device = check_device(device) or isinstance(problem, DeviceProblem)
+    if problem.n_quotas == 0 and isinstance(problem, Problem) and not on_device:
+        # No prices to look for: policy iteration is all there is to do.
         return solve_colgen(problem, tol=tol, start=start, seconds=seconds, progress=progress)
     deadline = Deadline(seconds)
-    search = _Search(problem, tol, deadline, progress)
+    search = _Search(problem, tol, deadline, progress, on_device)
     notes: tuple[str, ...] = ()
     try:
         stalled = search.run(start)
@@ -110,6 +118,8 @@ def solve_dual(
     solution = search.solution(notes)
     if not stalled or solution.status in (Status.OPTIMAL, Status.INFEASIBLE):
         return solution
+    if isinstance(problem, DeviceProblem):
+        return replace(solution, notes=(*solution.notes, "sweeps over the model did not come to rest"))
     mixture = solve_colgen(problem, tol=tol, start=solution, seconds=deadline.left, progress=progress)
     return replace(mixture, method=f"dual, which stalled, then {mixture.method}")
 
@@ -143,34 +153,38 @@ class _Search:
 
     def __init__(
         self,
-        problem: Problem,
+        problem: Problem | DeviceProblem,
         tol: float,
         deadline: Deadline,
         progress: Callable[[dict[str, float]], None] | None,
+        on_device: bool,
     ) -> None:
         r = problem.mdp.r
         self.problem, self.tol, self.deadline, self.progress = problem, tol, deadline, progress
         self.began = time.perf_counter()
-        self.base, self.scale = float(r.min()), float(np.ptp(r)) or 1.0
-        self.rewards = (r - self.base) / self.scale
+        self.base, self.scale = float(r.min()), float(r.max() - r.min()) or 1.0
+        self.device = kernels_for(problem, self.base, self.scale, on_device)
         self.low, self.high = price_box(problem)
-        margin = _ROUNDING * problem.mdp.n_states
-        self.owed_slack = np.where(self.high - self.low < _NARROW, 0.0, margin) - _MET  # (K,)
+        self.owed_slack = np.where(self.high - self.low < _NARROW, 0.0, self.device.margin) - _MET  # (K,)
         self.upper, self.lower, self.slack = math.inf, -math.inf, -math.inf
-        self.witness = np.zeros(problem.mdp.n_states), np.zeros(problem.n_quotas)
+        self.witness = self.device.full(0.0), np.zeros(problem.n_quotas)
         self.policy: Floats | None = None
         self.point: _Point | None = None
-        self.device = Sweeps(problem.mdp, problem.members, self.rewards)
         self.unsettled = 0
         self.doubted = False
         self.counters = {"steps": 0.0, "levels": 1.0, "sweeps": 0.0}
 
     def run(self, start: Solution | None) -> bool:
         """Search for prices; returns whether that came to a halt before its end."""
-        mu, h, nu = start_from(self.problem, start, self.scale)
-        tau = _HOT if start is None else _WARM
+        S, K = self.problem.mdp.n_states, self.problem.n_quotas
+        if start is None:
+            mu, h, nu, tau = np.zeros(K), self.device.full(0.0), self.device.full(1 / S), _HOT
+        else:
+            mu, *vectors = start_from(self.problem, start, self.scale)
+            h, nu, tau = *map(self.device.put, vectors), _WARM
         for retry in range(2):
-            self._equip(retry)
+            if retry or S <= DENSE:
+                self.device = self.device.patient()
             if self.point is not None:
                 mu, h, nu, tau = self.point.mu, self.point.h, self.point.nu, self.point.tau
             try:
@@ -185,32 +199,30 @@ class _Search:
         h, mu = self.witness[0] * self.scale, self.witness[1] * self.scale
         counters = {**self.counters, "sweeps": self.device.sweeps}
         method = "dual: Newton's method on the prices of the quotas"
-        if self.upper < 0:
+        if self.upper < 0 and isinstance(self.problem, Problem):
             infeasible = prove_infeasible(
-                self.problem, h, mu, tol=self.tol, method=method, counters=counters, began=self.began
+                self.problem,
+                self.device.get(h),
+                mu,
+                tol=self.tol,
+                method=method,
+                counters=counters,
+                began=self.began,
             )
             if infeasible is not None:
                 return infeasible
         policy = self.policy
         if policy is None:
-            last = self.point
-            policy = uniform_policy(self.problem.mdp) if last is None else self.device.get(last.backup.pi)
-        counters["seconds"] = time.perf_counter() - self.began
-        return conclude(
-            self.problem, policy, h, mu, tol=self.tol, method=method, counters=counters, notes=notes
-        )
-
-    def _equip(self, retry: int) -> None:
-        """Choose how chains are solved: by sweeps, and once these have failed by factors or patience."""
-        mdp = self.problem.mdp
-        if 1 < mdp.n_states <= (_FACTORED if retry else DENSE):
-            self.device = Factored(mdp, self.problem.members, self.rewards)
-        elif retry:
-            self.device.damping, self.device.most = 0.1, 3000
+            last = self.point and self.point.backup
+            policy = (last or self.device.improve(self.device.full(0.0), 0 * mu, _EVEN)).pi
+        return conclude_where(
+            self.problem, self.device, policy, h, mu, tol=self.tol, method=method, counters=counters,
+            notes=notes, began=self.began,
+        )  # fmt: skip
 
     def _descend(self, mu: Floats, h: Floats, nu: Floats, tau: float) -> None:
         """Newton steps at falling temperatures until the gap is closed."""
-        point = self._evaluate(mu, self.device.put(h), self.device.put(nu), tau)
+        point = self._evaluate(mu, h, nu, tau)
         H: F4 | None = None
         radius, taken = 1.0, 0
         for _ in range(_STEPS):
@@ -264,10 +276,12 @@ class _Search:
     def _impossible(self, point: _Point) -> bool:
         """Whether quotas that ask for large steps are beyond reach, as far as a quick look tells."""
         self.doubted = True
+        if isinstance(self.problem, DeviceProblem):
+            return False
         short = (point.shares < self.low).astype(float) - (point.shares > self.high)
         proof = quick_proof(self.problem, short)
         if proof is not None:
-            self.witness, self.upper = proof, -1.0
+            self.witness, self.upper = (self.device.put(proof[0]), proof[1]), -1.0
         return proof is not None
 
     def _next_tau(self, point: _Point, taken: int) -> float:
@@ -303,18 +317,18 @@ class _Search:
 
     def _aim(self, mu: Floats) -> tuple[Floats, Floats]:
         """Quotas tightened, at a tenth of the tolerance, so that they hold once they are nearly met."""
-        hair = 0.1 * self.tol / (1 + float(np.abs(mu).sum()))
+        hair = max(0.1 * self.tol / (1 + float(np.abs(mu).sum())), 1.5 * self.device.margin)
         return tightened(self.low, self.high, hair)
 
     def _record(self, point: _Point) -> None:
         """Keep the best ceiling and the best fair policy."""
         upper = point.backup.top - paid(point.mu, self.low, self.high)
         if upper < self.upper:
-            self.upper, self.witness = upper, (self.device.get(point.h), point.mu)
+            self.upper, self.witness = upper, (point.h, point.mu)
         met = bool((self._room(point) >= self.owed_slack).all())
         if met and point.gain > self.lower:
             self.lower, self.slack = point.gain, self._slack(point)
-            self.policy = self.device.get(point.backup.pi)
+            self.policy = point.backup.pi
         self.point = point
 
     def _room(self, point: _Point) -> Floats:

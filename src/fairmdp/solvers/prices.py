@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from fairmdp.device_problem import DeviceProblem
 from fairmdp.errors import ProblemError
 from fairmdp.problem import Problem
 from fairmdp.solution import Solution
 from fairmdp.validation import Floats
 
 
-def price_box(problem: Problem) -> tuple[Floats, Floats]:
+def price_box(problem: Problem | DeviceProblem) -> tuple[Floats, Floats]:
     """Bounds of the quotas, infinite where there is none: then a price cannot have that sign."""
     return (
         np.where(problem.at_least > 0, problem.at_least, -np.inf),
@@ -34,13 +35,15 @@ def paid(mu: Floats, low: Floats, high: Floats) -> float:
     return float(low[up] @ mu[up] + high[down] @ mu[down])
 
 
-def legal(problem: Problem, mu: Floats) -> Floats:
+def legal(problem: Problem | DeviceProblem, mu: Floats) -> Floats:
     """Prices with those of a sign that no bound allows set to zero."""
     low, high = price_box(problem)
     return np.clip(mu, np.where(np.isfinite(high), -np.inf, 0.0), np.where(np.isfinite(low), np.inf, 0.0))
 
 
-def start_from(problem: Problem, start: Solution | None, scale: float) -> tuple[Floats, Floats, Floats]:
+def start_from(
+    problem: Problem | DeviceProblem, start: Solution | None, scale: float
+) -> tuple[Floats, Floats, Floats]:
     """Prices (K,), relative values and law (S,) to start from."""
     S = problem.mdp.n_states
     cold = np.zeros(problem.n_quotas), np.zeros(S), np.full(S, 1 / S)

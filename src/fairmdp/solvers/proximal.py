@@ -34,19 +34,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairmdp.certificate.checker import reward_scale
 from fairmdp.chain import Chain
+from fairmdp.device_problem import DeviceProblem
 from fairmdp.errors import ProblemError
 from fairmdp.kernels import proximal as numba_kernels
+from fairmdp.kernels.cuda.launcher import out_of_memory_is_a_message
+from fairmdp.kernels.proximal import Place
 from fairmdp.problem import Problem
 from fairmdp.solution import Solution, Status
 from fairmdp.solvers.conclude import check_tol, conclude
 from fairmdp.solvers.deadline import STOPS, Deadline, stop_note
 from fairmdp.solvers.infeasible import explain
-from fairmdp.solvers.policy import policy_of, uniform_policy
-from fairmdp.solvers.proximal_layout import KernelSet, Layout
-from fairmdp.solvers.proximal_layout import layout as _layout
-from fairmdp.solvers.proximal_layout import model as _model
+from fairmdp.solvers.on_device import (
+    IMPOSSIBLE,
+    check_device,
+    conclude_where,
+    proximal_kernels,
+    sweeps_on,
+)
+from fairmdp.solvers.policy import policy_of
+from fairmdp.solvers.proximal_layout import KernelSet, Layout, layout, place
 from fairmdp.validation import Bools, Floats
 
 Progress = Callable[[dict[str, float]], None]
@@ -54,6 +61,8 @@ Progress = Callable[[dict[str, float]], None]
 _OUTER = 250  # proximal steps before giving up
 _PATIENCE = 20  # proximal steps without halving the gap after which sigma may grow further and tau falls
 _SIGMA, _SIGMA_LIMIT, _SIGMA_MOST = 1.0, 4e2, 1e6
+_LARGE = 300_000  # states from which on sigma may grow to _LARGE_LIMIT, and a polish takes twice the steps
+_LARGE_LIMIT = 1e3
 _SIGMA_GROWTH = 1.5  # faster growth leaves the inner problems unsolved
 _INNER = 1.0  # inner problems stop at |g| < _INNER min(1, |z - z_k|) / sqrt(sigma)
 _NEWTON = 40
@@ -75,16 +84,17 @@ _WEIGHT_FLOOR = 0.05  # least weight of a state, relative to an even split
 _EXPLAIN_STATES = 300  # states up to which the reason for infeasibility is looked for
 
 _METHOD = "proximal: proximal points and semismooth Newton, quotas in the prox"
-_IMPOSSIBLE = "bias and prices prove that no policy meets the quotas"
 
 
+@out_of_memory_is_a_message()
 def solve_proximal(
-    problem: Problem,
+    problem: Problem | DeviceProblem,
     *,
     tol: float = 1e-6,
     start: Solution | None = None,
     seconds: float | None = None,
     progress: Progress | None = None,
+    device: str = "cpu",
 ) -> Solution:
     """Best gain under many quotas on disjoint sets of states, to a certified gap.
 
@@ -95,7 +105,8 @@ def solve_proximal(
     Parameters
     ----------
     problem
-        Model and quotas; every quota an ``at_least`` over states, no state in two of them.
+        Model and quotas; every quota an ``at_least`` over states, no state in two of them. A
+        `DeviceProblem` must have a quota for every state, and is solved where it is.
     tol
         Certified gap, relative to the span of the rewards, at which to stop.
     start
@@ -104,6 +115,8 @@ def solve_proximal(
         Time after which the search ends as if interrupted.
     progress
         Called after every proximal step with ``upper, lower, gap, worst_slack, seconds``.
+    device
+        ``"cpu"``, or ``"cuda"`` for the first GPU. A `Problem` is certified on the CPU in either case.
 
     Returns
     -------
@@ -128,7 +141,7 @@ def solve_proximal(
     """
     tol = check_tol(tol)
     began = time.perf_counter()
-    run = _Run(problem, _layout(problem), tol, numba_kernels)
+    run = _Run(problem, tol, *_placed(problem, check_device(device)))
     run.deadline = Deadline(seconds)
     if start is not None:
         run.start_from(start)
@@ -142,9 +155,21 @@ def solve_proximal(
                 break
     except STOPS as stop:
         notes = (stop_note(stop),)
+    if isinstance(problem, DeviceProblem):
+        return run.conclude_on_device(problem, notes, began)
     if run.impossible and problem.mdp.n_states <= _EXPLAIN_STATES:
         return explain(problem, tol=tol, method=_METHOD, start=began)
-    return run.conclude(notes, began)
+    return run.conclude(problem, notes, began)
+
+
+def _placed(problem: Problem | DeviceProblem, on_device: bool) -> tuple[Layout | None, Place, KernelSet]:
+    """Layout of a problem, the problem in it, and the kernel set for both."""
+    if isinstance(problem, DeviceProblem):
+        kernels = proximal_kernels(problem)
+        return None, kernels.place(problem), kernels
+    order = layout(problem)
+    kernel_set: KernelSet = proximal_kernels(problem) if on_device else numba_kernels
+    return order, place(problem, order, kernel_set), kernel_set
 
 
 @dataclass(eq=False)
@@ -177,29 +202,33 @@ class _Fair:
 class _Run:
     """The state of a solve, in the order of the layout and in rewards scaled to [0, 1]."""
 
-    def __init__(self, problem: Problem, layout: Layout, tol: float, kernels: KernelSet) -> None:
+    def __init__(
+        self,
+        problem: Problem | DeviceProblem,
+        tol: float,
+        layout: Layout | None,
+        place: Place,
+        kernels: KernelSet,
+    ) -> None:
         self.problem, self.layout, self.tol, self.kernels = problem, layout, tol, kernels
         self.deadline = Deadline(None)
-        mdp = problem.mdp
-        self.scale, self.base = reward_scale(problem), float(mdp.r.min())
-        self.r = (mdp.r[layout.pairs] - self.base) / self.scale  # (SA,)
-        self.rho, self.free = layout.rho, max(1.0 - float(layout.rho.sum()), 0.0)
-        self.s_of = np.repeat(np.arange(mdp.n_states), mdp.n_actions[layout.states])
-        self.model = _model(problem, layout)
+        self.model, self.r, self.s_of, uniform, self.rho, self.base, self.scale = place
+        self.free = max(1.0 - float(self.rho.sum()), 0.0)
         self.scratch = kernels.scratch_for(self.model)
-        uniform = uniform_policy(mdp)[layout.pairs]
         nu = self.model.w.copy()
         settled = kernels.law(self.model, self.scratch, uniform, nu, 1e-10, 500) <= 1e-10
-        w = np.maximum(nu, _WEIGHT_FLOOR / mdp.n_states)
+        w = np.maximum(nu, _WEIGHT_FLOOR / nu.size)
         self.model = self.model._replace(w=w / w.sum())
         self.spread = uniform * nu[self.s_of]  # the uniform policy's occupancy
         self.centre = self.spread / self.model.w[self.s_of]
         self.point = self._origin(self.centre)
         self.kernels.advantages(self.model, self.r, self.point.h, self.point.q)
-        self.sigma, self.limit, self.raise_ = _SIGMA, _SIGMA_LIMIT, self._raise_within(_RAISE)
+        large = nu.size >= _LARGE
+        self.limit, self.polish = (_LARGE_LIMIT, 2 * _POLISH) if large else (_SIGMA_LIMIT, _POLISH)
+        self.sigma, self.raise_ = _SIGMA, self._raise_within(_RAISE)
         self.tau = _TAU
         self.halved = (math.inf, 0.0)  # gap when it had last halved, and at which step
-        self.upper, self.witness = math.inf, (self.point.h.copy(), np.zeros(self.rho.size))
+        self.upper, self.witness = math.inf, (self.point.h.copy(), np.zeros_like(self.rho))
         self.impossible = False
         self.best: _Fair | None = None
         self.anchor: Floats | None = None  # an occupancy that meets the quotas
@@ -223,16 +252,18 @@ class _Run:
     def start_from(self, start: Solution) -> None:
         """Begin at a solution of the same model under other quotas."""
         mdp, layout = self.problem.mdp, self.layout
+        if layout is None:
+            raise ProblemError("a problem on the device is solved from scratch; leave out start")
         if start.bias.shape != (mdp.n_states,) or start.policy.shape != (mdp.n_pairs,):
             raise ProblemError(
                 f"start has {start.bias.size} states and {start.policy.size} pairs, "
                 f"this model has {mdp.n_states} and {mdp.n_pairs}\n  start from a solution of the same model"
             )
         point = self.point
-        point.h[:] = start.bias[layout.states] / self.scale
+        point.h[:] = self.kernels.put(start.bias[layout.states] / self.scale)
         self.kernels.advantages(self.model, self.r, point.h, point.q)
         if start.has_policy:
-            self.centre = start.occupancy[layout.pairs] / self.model.w[self.s_of]
+            self.centre = self.kernels.put(start.occupancy[layout.pairs]) / self.model.w[self.s_of]
             self.sigma = math.sqrt(_SIGMA * _SIGMA_LIMIT)
 
     def step(self) -> None:
@@ -276,21 +307,44 @@ class _Run:
             "worst_slack": math.nan if self.best is None else self.best.slack,
         }
 
-    def conclude(self, notes: tuple[str, ...], began: float) -> Solution:
-        """Let the certificate say what was reached."""
-        problem, layout = self.problem, self.layout
+    def conclude_on_device(self, problem: DeviceProblem, notes: tuple[str, ...], began: float) -> Solution:
+        """Let the certificate of the device say what was reached, for a quota for every state."""
         h, tops = self.witness
+        found = self.last if self.best is None else self.best.x
+        policy = np.empty_like(found)
+        self.kernels.policy(self.model, found / self.model.w[self.s_of], self.point.q, policy)
+        mu = (float(tops.max()) - tops) * self.scale
+        return conclude_where(
+            problem,
+            sweeps_on(problem),
+            policy,
+            h * self.scale,
+            self.kernels.get(mu),
+            tol=self.tol,
+            method=_METHOD,
+            counters=self.counters,
+            notes=notes,
+            began=began,
+        )
+
+    def conclude(self, problem: Problem, notes: tuple[str, ...], began: float) -> Solution:
+        """Let the certificate say what was reached."""
+        layout, get = self.layout, self.kernels.get
+        assert layout is not None
+        h, tops = map(get, self.witness)
         bias = np.empty(h.size)
         bias[layout.states] = h * self.scale
         mu = (float(tops.max()) - tops) * self.scale
         prices = np.where(layout.group_of >= 0, mu[layout.group_of], 0.0)
         if self.impossible:
-            notes = (*notes, _IMPOSSIBLE)
-        found = self.last if self.best is None else self.best.x
+            notes = (*notes, IMPOSSIBLE)
+        if self.kernels is not numba_kernels:
+            notes = (*notes, "solved on the GPU, certified on the CPU")
+        found, spread = get(self.last if self.best is None else self.best.x), get(self.spread)
         # Classes that never meet have no law of their own; a little of a connected occupancy ties them.
         for tie in (0.0, 0.1 * self.tol, 1e-4, 1e-2):
             x = np.empty(problem.mdp.n_pairs)
-            x[layout.pairs] = found if tie == 0 else (1 - tie) * found + tie * self.spread
+            x[layout.pairs] = found if tie == 0 else (1 - tie) * found + tie * spread
             solution = conclude(
                 problem,
                 policy_of(problem.mdp, x),
@@ -409,7 +463,7 @@ class _Run:
         q, tops = np.empty_like(self.r), np.empty_like(self.rho)
         self.kernels.advantages(self.model, np.zeros_like(self.r), h, q)
         self.kernels.tops(self.model, q, tops)
-        if self._ceiling(tops) < -1e-12 * float(np.abs(h).max(initial=1.0)):
+        if self._ceiling(tops) < -1e-12 * max(1.0, float(np.abs(h).max())):
             self.impossible, self.witness = True, (h, tops)
 
     def _make_policy(self, c: Floats) -> float:
@@ -420,7 +474,7 @@ class _Run:
         polished.h[:], polished.q[:] = point.h, point.q
         polished.lam = point.lam * _POLISH_SIGMA / self.sigma
         sigma, done = _POLISH_SIGMA, lambda _, norm, worst: worst < fine
-        self._minimise(polished, self.r, point.z, sigma, 0.0, c, done, _POLISH, _POLISH_CG_TOL)
+        self._minimise(polished, self.r, point.z, sigma, 0.0, c, done, self.polish, _POLISH_CG_TOL)
         pi = np.empty_like(self.r)
         k.policy(model, polished.z, point.q, pi)
         nu = self._visits(polished.z * model.w[self.s_of])
@@ -441,25 +495,27 @@ class _Run:
             if self.anchor is None:
                 return 1.0
             room = np.maximum(self._shares(self.anchor) - self.rho, 0.0)
-            off = short > 0
-            mixed = float((short[off] / (short[off] + room[off])).max())
+            lacking = np.maximum(short, 0.0)
+            mixed = float((lacking / np.where(lacking > 0, lacking + room, 1.0)).max())
             x = (1 - mixed) * x + mixed * self.anchor
             shares = self._shares(x)
         elif self.anchor is None:
             self.anchor = x
         gain = float((self.r * x).sum())
         if gain > self.lower:
-            owed = self.rho > 0
-            self.best = _Fair(x, gain, float((shares - self.rho)[owed].min(initial=math.inf)))
+            slack = np.where(self.rho > 0, shares - self.rho, math.inf)
+            self.best = _Fair(x, gain, float(slack.min()))
         return mixed
 
     def _slow_law(self, pi: Floats, nu: Floats) -> Floats:
         """Law of a chain that power sweeps do not settle; nu itself where there is more than one."""
-        layout = self.layout
-        policy = np.empty_like(pi)
-        policy[layout.pairs] = pi
+        layout, kernels = self.layout, self.kernels
+        if layout is None or not isinstance(self.problem, Problem):
+            return nu
+        policy = np.empty(pi.size)
+        policy[layout.pairs] = kernels.get(pi)
         chain = Chain.of(self.problem.mdp, policy)
-        return chain.shares[layout.states] if len(chain.closed_classes) == 1 else nu
+        return kernels.put(chain.shares[layout.states]) if len(chain.closed_classes) == 1 else nu
 
     def _shares(self, x: Floats) -> Floats:
         out = np.empty_like(self.rho)
@@ -473,8 +529,10 @@ class _Run:
 
     def _origin(self, z: Floats) -> _Point:
         """The point h = 0 with rewards of 0."""
-        S, G = self.model.w.size, self.rho.size
-        return _Point(np.zeros(S), np.zeros_like(z), z.copy(), np.zeros(G), 0.0, np.zeros(S), math.inf)
+        w, rho = self.model.w, self.rho
+        return _Point(
+            np.zeros_like(w), np.zeros_like(z), z.copy(), np.zeros_like(rho), 0.0, np.zeros_like(w), math.inf
+        )
 
     def _raise_within(self, wanted: float) -> float:
         """A raise of the quotas that leaves half of the free time free."""
@@ -495,8 +553,6 @@ def _adapt(point: _Point, moves: Floats, step: float, common: float) -> None:
         point.radius = 2 * max(point.radius if math.isfinite(point.radius) else 0.0, longest)
     else:
         point.radius = 1.5 * max(step, 0.5) * longest
-    over = moves > point.radius
-    point.extra *= 0.5
-    point.extra[over] = np.minimum(
-        np.maximum(2 * point.extra[over], common) * np.minimum(moves[over] / point.radius, 50.0), 10.0
-    )
+    excess = np.minimum(moves / max(point.radius, 1e-300), 50.0)
+    raised = np.minimum(np.maximum(point.extra, common) * excess, 10.0)
+    point.extra = np.where(moves > point.radius, raised, 0.5 * point.extra)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from fairmdp.kernels.proximal import Model, Scratch
+from fairmdp.certificate.checker import reward_scale
+from fairmdp.kernels.proximal import Model, Place
 from fairmdp.problem import Problem
 from fairmdp.validation import Bools, Floats, Ints, count_of, refuse
 
@@ -14,19 +15,23 @@ from fairmdp.validation import Bools, Floats, Ints, count_of, refuse
 class KernelSet(Protocol):
     """The array functions that the method is written in; `kernels.proximal` documents them."""
 
-    def scratch_for(self, model: Model) -> Scratch: ...
+    def put(self, array: Any) -> Any: ...
+
+    def get(self, array: Any) -> Any: ...
+
+    def scratch_for(self, model: Model) -> Any: ...
 
     def advantages(self, model: Model, r: Floats, h: Floats, out: Floats) -> None: ...
 
     def project(
-        self, model: Model, scratch: Scratch, centre: Floats, q: Floats, u: Floats, step: float,
+        self, model: Model, scratch: Any, centre: Floats, q: Floats, u: Floats, step: float,
         sigma: float, c: Floats, lam: float, z: Floats, theta: Floats,
     ) -> tuple[float, float]: ...  # fmt: skip
 
     def flow(self, model: Model, z: Floats, out: Floats) -> tuple[float, float]: ...
 
     def direction(
-        self, model: Model, scratch: Scratch, z: Floats, loose: Bools, g: Floats, damping: Floats,
+        self, model: Model, scratch: Any, z: Floats, loose: Bools, g: Floats, damping: Floats,
         tol: float, most: int, d: Floats,
     ) -> int: ...  # fmt: skip
 
@@ -38,7 +43,7 @@ class KernelSet(Protocol):
 
     def policy(self, model: Model, z: Floats, q: Floats, out: Floats) -> None: ...
 
-    def law(self, model: Model, scratch: Scratch, pi: Floats, nu: Floats, tol: float, most: int) -> float: ...
+    def law(self, model: Model, scratch: Any, pi: Floats, nu: Floats, tol: float, most: int) -> float: ...
 
     def visits(self, model: Model, x: Floats, out: Floats) -> None: ...
 
@@ -136,4 +141,21 @@ def model(problem: Problem, order: Layout) -> Model:
         pairs=np.concatenate([[0], np.cumsum(mdp.n_actions[order.states])]).astype(np.int64),
         groups=order.groups.astype(np.int64),
         w=np.full(S, 1 / S),
+    )
+
+
+def place(problem: Problem, order: Layout, kernels: KernelSet) -> Place:
+    """Bring a problem to a kernel set."""
+    mdp, put = problem.mdp, kernels.put
+    base, scale = float(mdp.r.min()), reward_scale(problem)
+    counts = mdp.n_actions[order.states]
+    s_of = np.repeat(np.arange(mdp.n_states), counts)
+    return Place(
+        Model(*map(put, model(problem, order))),
+        put((mdp.r[order.pairs] - base) / scale),
+        put(s_of),
+        put(1.0 / counts[s_of]),
+        put(order.rho),
+        base,
+        scale,
     )

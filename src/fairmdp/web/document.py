@@ -12,6 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from fairmdp.certificate import FAIR_TOL, Verdict
+from fairmdp.errors import ProblemError
 from fairmdp.fairness import Readout
 from fairmdp.frontiers import Frontier
 from fairmdp.io.json_solution import plain
@@ -37,6 +38,11 @@ _PROVED = (Status.OPTIMAL, Status.FEASIBLE)
 def problem_view(problem: Problem, name: str) -> Json:
     """What is asked: the size of the model and its quotas."""
     mdp = problem.mdp
+    if problem.weighted.any():
+        weighted = problem.names[int(np.argmax(problem.weighted))]
+        raise ProblemError(
+            f"quota {weighted} has weights; pages and reports show shares only\n  use fairmdp solve"
+        )
     return {
         "name": name,
         "states": mdp.n_states,

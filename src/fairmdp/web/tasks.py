@@ -87,19 +87,12 @@ class RefusedError(Exception):
     """A question that cannot be answered; the text is for the person who asked."""
 
 
-def no_weights(name: str) -> str:
-    """Why a problem with weights is not drawn: sliders and bars are shares of time."""
-    return f"{name} has quotas with weights, which are not drawn\n  use fairmdp solve and fairmdp frontier"
-
-
 class _Opened:
     """A problem that a worker knows, and its solution without quotas."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
         self.problem = read_problem(source.target, source.params, source.rho, source.quotas)
-        if self.problem.weighted.any():
-            raise RefusedError(no_weights(source.name))
         if self.problem.n_quotas > MOST_QUOTAS:
             raise RefusedError(
                 f"{source.name} has {self.problem.n_quotas:,} quotas, the page takes up to {MOST_QUOTAS:,}\n"

@@ -1,0 +1,357 @@
+"""Both solvers on a GPU, with models that are made there.
+
+    python -m benchmarks.gpu dual --sizes 1e5 1e6 1e7 1e8 --out benchmarks/results/gpu_dual.csv
+    python -m benchmarks.gpu bandwidth --sizes 1e7 --out benchmarks/results/gpu_bandwidth.csv
+
+Garnet: 5 actions, 5 random successors and the next state on a ring; rewards uniform. ``dual`` has 5 quotas on
+disjoint random groups that together hold half of the states, each owed 1.02 to 1.27 times its uniform
+share. Wall seconds from the call to the certified solution, kernels compiled before, models made before.
+Gaps are relative to the span of the rewards. Sizes from ``--single`` on have probabilities of 32 bits.
+
+``bandwidth`` counts the bytes that a kernel must move: every array once, and a sector of 32 bytes for each
+random gather or scatter; it is set against a copy of 4 GB, read and written, on the same card.
+"""
+
+import argparse
+import logging
+import time
+from pathlib import Path
+
+import cupy
+import numpy as np
+from benchmarks.table import table
+
+from fairmdp import DeviceProblem, scenarios, solve_dual, solve_proximal
+from fairmdp.device_problem import DeviceMDP
+from fairmdp.kernels.cuda.chains import transposed
+from fairmdp.kernels.cuda.launcher import device_name, open_cuda
+from fairmdp.kernels.cuda.proximal import CudaProximal, _Rows
+from fairmdp.kernels.cuda.sweeps import CudaSweeps
+from fairmdp.reproduce import _long_run_shares
+from fairmdp.solvers.mirror_steps import Steps
+from fairmdp.solvers.mirror_sweep import mirror_sweep
+
+ACTIONS, BRANCHING, RING = 5, 5, 0.05
+
+_MAKE = r"""
+typedef unsigned long long u64;
+__device__ u64 mixed(u64 x) {
+    x += 0x9e3779b97f4a7c15ull;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+    return x ^ (x >> 31);
+}
+__device__ double uniform(u64 x) { return ((mixed(x) >> 11) + 0.5) / 9007199254740992.0; }
+
+extern "C" __global__ void make_pairs(
+    long long n, long long n_pairs, long long actions, long long branching, double ring, u64 seed, int* col,
+    Prob* val, double* r
+) {
+    const long long stride = (long long)gridDim.x * blockDim.x;
+    for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < n_pairs; i += stride) {
+        const u64 key = mixed(seed + 2 * i);
+        const long long at = i * (branching + 1);
+        double sum = 0, weight[16];
+        for (int k = 0; k < branching; k++) sum += weight[k] = -log(uniform(key + 2 * k + 1));
+        for (int k = 0; k < branching; k++) {
+            col[at + k] = mixed(key + 2 * k + 2) % n;
+            val[at + k] = (1 - ring) * weight[k] / sum;
+        }
+        col[at + branching] = (i / actions + 1) % n;
+        val[at + branching] = ring;
+        r[i] = uniform(key);
+    }
+}
+"""
+
+
+def garnet(n, *, single=False, seed=0):
+    """Model on the device."""
+    pairs = n * ACTIONS
+    entries = pairs * (BRANCHING + 1)
+    kind, name = (np.float32, "float") if single else (np.float64, "double")
+    make = cupy.RawModule(code=_MAKE, options=(f"-DProb={name}",)).get_function("make_pairs")
+    col, val, r = cupy.empty(entries, np.int32), cupy.empty(entries, kind), cupy.empty(pairs)
+    key = np.uint64(seed * 0x9E3779B9 + 1)
+    make((4096,), (256,), (n, pairs, ACTIONS, BRANCHING, RING, key, col, val, r))
+    wide = np.int64 if entries >= 2**31 else np.int32
+    row = cupy.arange(0, entries + 1, BRANCHING + 1, dtype=wide)
+    return DeviceMDP(cupy.arange(0, pairs + 1, ACTIONS, dtype=np.int64), row, col, val, r)
+
+
+def few_quotas(mdp, K=5, seed=0):
+    """Disjoint random groups of states, a little above their uniform shares."""
+    n = mdp.n_states
+    ticket = cupy.random.default_rng(seed).integers(0, 2 * K, n).astype(np.int32)
+    inside = ticket < K
+    gptr = cupy.zeros(n + 1, np.int64)
+    cupy.cumsum(inside, out=gptr[1:])
+    gcol = ticket[inside]
+    at_least = np.random.default_rng(seed).uniform(1.02, 1.27, K) / (2 * K)
+    names = tuple(f"g{k}" for k in range(K))
+    return DeviceProblem(mdp, (gptr, gcol, cupy.ones(gcol.size)), True, at_least, np.ones(K), names)
+
+
+def every_state(mdp):
+    """A quota for every state: 0.3 times its share under the uniform policy."""
+    n = mdp.n_states
+    none = DeviceProblem(
+        mdp,
+        (cupy.zeros(n + 1, np.int64), cupy.zeros(0, np.int32), cupy.zeros(0)),
+        True,
+        np.zeros(0),
+        np.zeros(0),
+    )
+    device = CudaSweeps(open_cuda("sweeps"), none, 0.0, 1.0)
+    nu, _ = device.law(device.follow(cupy.full(mdp.n_pairs, 1 / ACTIONS)), device.full(1 / n), 1e-13)
+    places = cupy.arange(n + 1, dtype=np.int64)
+    sets = places, places[:-1].astype(np.int32), cupy.ones(n)
+    return DeviceProblem(mdp, sets, True, 0.3 * nu.get(), np.ones(n))
+
+
+def solved(problem, solve, **options):
+    """Row of a solve: seconds, gap, slack, memory."""
+    pool = cupy.get_default_memory_pool()
+    cupy.cuda.runtime.deviceSynchronize()
+    began = time.perf_counter()
+    sol = solve(problem, **options)
+    seconds = time.perf_counter() - began
+    span = float(problem.mdp.r.max() - problem.mdp.r.min())
+    counters = " ".join(f"{key}={value:.6g}" for key, value in sol.counters.items())
+    return dict(
+        states=problem.mdp.n_states, quotas=problem.n_quotas, transitions=problem.mdp.n_transitions,
+        bits=problem.mdp.val.dtype.itemsize * 8, seconds=f"{seconds:.4f}", status=sol.status.value,
+        gap=f"{sol.gap / span:.2e}", worst_slack=f"{sol.worst_slack:.1e}",
+        pool_gb=f"{pool.total_bytes() / 1e9:.2f}", counters=counters,
+    )  # fmt: skip
+
+
+FIELDS = {
+    "dual": [
+        "states", "quotas", "transitions", "bits", "tol", "seconds", "status", "gap", "worst_slack",
+        "pool_gb", "counters",
+    ],
+    "proximal": [
+        "states", "quotas", "transitions", "bits", "tol", "seconds", "status", "gap", "worst_slack",
+        "pool_gb", "counters",
+    ],
+    "mirror": ["runs", "steps", "seconds", "reward", "reward_std", "nu0", "nu1", "nu2"],
+    "bandwidth": ["states", "kernel", "bytes", "ms", "tb_per_s", "part_of_copy"],
+}  # fmt: skip
+
+
+def dual(options, add):
+    """Rows of the dual solver; the first size is solved once before, to compile."""
+    solve_dual(few_quotas(garnet(10_000)), tol=1e-6)
+    solve_dual(few_quotas(garnet(10_000, single=True)), tol=1e-6)
+    for size in options.sizes:
+        problem = few_quotas(garnet(int(size), single=size >= options.single))
+        for tol in options.gaps:
+            for _ in range(options.repeat):
+                add({**solved(problem, solve_dual, tol=tol), "tol": tol})
+        del problem
+        cupy.get_default_memory_pool().free_all_blocks()
+
+
+def proximal(options, add):
+    """Rows of the per-state solver."""
+    solve_proximal(every_state(garnet(3000)), tol=1e-4)
+    for size in options.sizes:
+        problem = every_state(garnet(int(size), single=size >= options.single))
+        for tol in options.gaps:
+            watched = (lambda row: print({k: f"{v:.3g}" for k, v in row.items()})) if options.watch else None
+            add({**solved(problem, solve_proximal, tol=tol, progress=watched), "tol": tol})
+        del problem
+        cupy.get_default_memory_pool().free_all_blocks()
+
+
+def mirror(options, add):
+    """The three-state experiment of the paper: 20,000 steps of size 0.01, averages of the iterates."""
+    problem, settings = scenarios.three_state((0.1, 0.1, 0.25)), Steps(0.01, 0.01, 100.0)
+    mirror_sweep(problem, settings, runs=100, steps=100, device="cuda")
+    for runs in (int(size) for size in options.sizes):
+        began = time.perf_counter()
+        sweep = mirror_sweep(problem, settings, runs=runs, steps=20_000, device="cuda")
+        seconds = time.perf_counter() - began
+        mdp = problem.mdp
+        pi = sweep.x / np.add.reduceat(sweep.x, mdp.pair_ptr[:-1], axis=1)[:, mdp.s_of]
+        nu = _long_run_shares(mdp, pi)
+        reward = (pi * nu[:, mdp.s_of]) @ mdp.r
+        add(
+            dict(
+                runs=runs, steps=20_000, seconds=f"{seconds:.3f}", reward=f"{reward.mean():.6f}",
+                reward_std=f"{reward.std():.6f}", **{f"nu{s}": f"{nu[:, s].mean():.6f}" for s in range(3)},
+            )
+        )  # fmt: skip
+
+
+def timed(action, repeat=5):
+    """Median milliseconds of an action on the device."""
+    action()
+    times = []
+    for _ in range(repeat):
+        first, last = cupy.cuda.Event(), cupy.cuda.Event()
+        first.record()
+        action()
+        last.record()
+        last.synchronize()
+        times.append(cupy.cuda.get_elapsed_time(first, last))
+    return float(np.median(times))
+
+
+def copy_bandwidth():
+    """Bytes a second of a copy of 4 GB, read and written."""
+    source = cupy.ones(1 << 29)
+    target = cupy.empty_like(source)
+    return 2 * source.nbytes / (timed(lambda: cupy.copyto(target, source)) / 1e3)
+
+
+def bandwidth(options, add):
+    """Rows of single kernels."""
+    copy = copy_bandwidth()
+    add(dict(kernel="copy", tb_per_s=f"{copy / 1e12:.2f}"))
+    for size in options.sizes:
+        mdp = garnet(int(size), single=size >= options.single)
+        for kernel, moved, ms in [*dual_kernels(few_quotas(mdp)), *proximal_kernels(every_state(mdp))]:
+            rate = moved / (ms / 1e3)
+            add(
+                dict(
+                    states=int(size), kernel=kernel, bytes=moved, ms=f"{ms:.3f}",
+                    tb_per_s=f"{rate / 1e12:.2f}", part_of_copy=f"{rate / copy:.2f}",
+                )
+            )  # fmt: skip
+
+
+def dual_kernels(problem):
+    """Kernels of the dual solver at a policy of low temperature: name, bytes, milliseconds."""
+    mdp, K = problem.mdp, problem.n_quotas
+    device = CudaSweeps(open_cuda("sweeps"), problem, 0.0, 1.0)
+    launcher, n, pairs = device.launcher, mdp.n_states, mdp.n_pairs
+    h, nu = device.full(0.0), device.full(1 / n)
+    backup = device.improve(h, np.full(K, 0.2), 1e-3)
+    chain = device.follow(backup.pi)
+    turned = transposed(device.launcher, chain)
+    e, out = backup.e, cupy.empty(n)
+    last = cupy.zeros(2)
+    mass = cupy.ones(2)
+    sector, links = 32, chain.cols.size
+    model = mdp.row.nbytes + mdp.col.nbytes + mdp.val.nbytes
+    of_chain = 12 * links + 8 * n
+    variant = device._of_chain(chain)
+    H, _ = device.block(chain, backup.pi, device.totals(backup.pi, nu, e)[0], None, 1.0)
+    F, work = H.copy(), H.copy()
+    partials = launcher.partials(2 * K, n, device._columns)
+
+    def values():
+        device._values(h)
+
+    def soft():
+        device._reduce("soft_states", mdp.ptr, *device._G, mu, 1e-3, 1e-12, h, q, e_out, least=1, largest=2)
+
+    mu, q, e_out = device.put(np.full(K, 0.2)), device._values(h), cupy.empty(n)
+    sets = sum(array.nbytes for array in problem.sets)
+    yield "pair_values", model + 16 * pairs + sector * mdp.n_transitions, timed(values)
+    yield "soft_states", 16 * pairs + 32 * n + sets, timed(soft)
+    rows = int(links / (BRANCHING + 1)) * (mdp.val.dtype.itemsize + 4) * (BRANCHING + 1)
+    yield (
+        "follow",
+        2 * (8 * pairs + 24 * n) + mdp.row.nbytes + rows + 12 * links,
+        timed(lambda: device.follow(backup.pi)),
+    )
+    yield (
+        "turned",
+        4 * links + sector * links + of_chain + 3 * sector * links + 32 * n,
+        timed(lambda: transposed(launcher, chain)),
+    )
+    yield (
+        "value_sweep",
+        of_chain + sector * links + 32 * n,
+        timed(
+            lambda: launcher.reduce(
+                variant, "value_sweep", n, n, *chain, 0.0, last, e, out, h, least=1, largest=1
+            )
+        ),
+    )
+    yield (
+        "law_sweep",
+        of_chain + sector * links + 16 * n,
+        timed(lambda: launcher.reduce(variant, "law_sweep", n, n, *turned, 0.0, mass, nu, out, sums=2)),
+    )
+    row = 4 * device._width
+    yield (
+        "block_sweep",
+        of_chain + max(row, sector) * links + 3 * row * n,
+        timed(
+            lambda: launcher.launch(
+                device._columns, "block_sweep", n, n, K, device._width, 0, *chain, 0.0, F, H, work, partials
+            )
+        ),
+    )
+    yield (
+        "ceiling",
+        model + 8 * pairs + 16 * n + sets + sector * mdp.n_transitions,
+        timed(lambda: device.top(h, mu, 1.0, 1.0)),
+    )
+
+
+def proximal_kernels(problem):
+    """Kernels of the per-state solver where about a tenth of the states play two actions."""
+    mdp, n, sector = problem.mdp, problem.mdp.n_states, 32
+    kernels = CudaProximal(open_cuda("proximal"))
+    place = kernels.place(problem)
+    model, c = place.model._replace(w=kernels.put(problem.at_least / problem.at_least.sum())), place.rho
+    scratch, pairs = kernels.scratch_for(model), mdp.n_pairs
+    h = cupy.random.default_rng(0).random(n)
+    q, z, theta, u = cupy.empty(pairs), cupy.zeros(pairs), cupy.zeros(n), cupy.zeros(pairs)
+    kernels.advantages(model, place.r, h, q)
+    lam, _ = kernels.project(model, scratch, z.copy(), q, u, 0.0, 5.0, c, 0.0, z, theta)
+    centre, g = cupy.zeros(pairs), cupy.zeros(n)
+    support = int((z > 0).sum())
+    links = support * (BRANCHING + 1)
+    matrix = mdp.row.nbytes + mdp.col.nbytes + mdp.val.nbytes
+    yield (
+        "advantages",
+        matrix + 32 * pairs + 16 * n + sector * mdp.n_transitions,
+        timed(lambda: kernels.advantages(model, place.r, h, q)),
+    )
+    yield (
+        "lift",
+        32 * pairs + 32 * n,
+        timed(
+            lambda: kernels.launcher.reduce(
+                kernels._alone(model), "lift", n, n, model.pairs, model.w, centre, q, u, 0.0, 5.0, z,
+                scratch.top, scratch.second, sums=2,
+            )
+        ),
+    )  # fmt: skip
+    kernels.project(model, scratch, centre, q, u, 0.0, 5.0, c, lam, z, theta)
+    row_bytes = (mdp.val.dtype.itemsize + 4) * links
+    yield (
+        "flow",
+        8 * pairs + 24 * n + row_bytes + 2 * sector * links,
+        timed(lambda: kernels.flow(model, z, g)),
+    )
+    rows = _Rows(kernels, model, z, theta >= lam, model.w)
+    p, out = cupy.ones(n, np.float32), cupy.zeros(n, np.float32)
+    entries = rows.to.size
+    yield "bend_rows", 8 * entries + 16 * rows.n_rows + 3 * sector * entries, timed(lambda: rows.bend(p, out))
+
+
+def main():
+    """Write the rows of one kind."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("what", choices=list(FIELDS))
+    parser.add_argument("--sizes", type=float, nargs="+", default=[1e5, 1e6, 1e7])
+    parser.add_argument("--gaps", type=float, nargs="+", default=[1e-6])
+    parser.add_argument("--single", type=float, default=5e7)
+    parser.add_argument("--repeat", type=int, default=2)
+    parser.add_argument("--watch", action="store_true", help="proximal: print every step")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    with table("gpu", FIELDS[options.what], options.out, note=f"on {device_name()}") as add:
+        globals()[options.what](options, add)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,460 @@
+// Array functions under the per-state solver; `kernels/proximal.py` is their twin on the CPU and says what the
+// arrays are. A group is a run of states, and its lanes share the states of a group; elsewhere they share the
+// entries of a row.
+
+// out[col_k] += x p_k over row i, in all lanes of a group.
+__device__ inline void scatter_row(
+    i64 i, const Offset* row, const int* col, const Prob* val, double x, double* out
+) {
+    const i64 stop = row[i + 1];
+#ifdef DERIVED
+    double others = 0;
+    for (i64 k = row[i] + lane(); k < stop - 1; k += LANES) {
+        others += val[k];
+        atomicAdd(&out[col[k]], x * val[k]);
+    }
+    others = lane_sum(others);
+    if (lane() == 0) atomicAdd(&out[col[stop - 1]], x * (1 - others));
+#else
+    for (i64 k = row[i] + lane(); k < stop; k += LANES) atomicAdd(&out[col[k]], x * val[k]);
+#endif
+}
+
+// Probability of leaving s in row i, in every lane of a group.
+__device__ inline double leaving(i64 i, i64 s, const Offset* row, const int* col, const Prob* val) {
+    const i64 stop = row[i + 1];
+    double sum = 0;
+#ifdef DERIVED
+    const bool stays = col[stop - 1] == s;  // then the others are left, else those that stay are not
+    for (i64 k = row[i] + lane(); k < stop - 1; k += LANES)
+        if ((col[k] == s) != stays) sum += val[k];
+    return stays ? lane_sum(sum) : 1 - lane_sum(sum);
+#else
+    for (i64 k = row[i] + lane(); k < stop; k += LANES)
+        if (col[k] != s) sum += val[k];
+    return lane_sum(sum);
+#endif
+}
+
+// Copies row i times `sign` to `to` and `value`, in a single thread; returns its length.
+__device__ inline i64 copy_row_alone(
+    i64 i, const Offset* row, const int* col, const Prob* val, double sign, int* to, float* value
+) {
+    const i64 first = row[i], size = row[i + 1] - first;
+    double rest = 1;
+    for (i64 k = 0; k < size; k++) {
+        to[k] = col[first + k];
+        value[k] = sign * val[first + k];
+        rest -= val[first + k];
+    }
+#ifdef DERIVED
+    value[size - 1] = sign * (rest + val[row[i + 1] - 1]);
+#endif
+    return size;
+}
+
+// q -= h_s.
+extern "C" __global__ void less_own(i64 n, const i64* ptr, const double* h, double* q) {
+    for (i64 s = thread(); s < n; s += threads())
+        for (i64 i = ptr[s]; i < ptr[s + 1]; i++) q[i] -= h[s];
+}
+
+// --- the projection ----------------------------------------------------------------------------------------
+
+// z = v = centre + sigma (q + step u), the two largest of each state, and the partials sum w v, sum w.
+extern "C" __global__ void lift(
+    i64 n, const i64* ptr, const double* w, const double* centre, const double* q, const double* u, double step,
+    double sigma, double* z, double* top, double* second, double* partials
+) {
+    double mass = 0, weight = 0;
+    for (i64 s = thread(); s < n; s += threads()) {
+        double best = -FAR, next = -FAR, sum = 0;
+        for (i64 i = ptr[s]; i < ptr[s + 1]; i++) {
+            const double v = centre[i] + sigma * (q[i] + step * u[i]);
+            z[i] = v;
+            sum += v;
+            next = fmax(next, fmin(best, v));
+            best = fmax(best, v);
+        }
+        top[s] = best;
+        second[s] = next;
+        mass += w[s] * sum;
+        weight += w[s] * (ptr[s + 1] - ptr[s]);
+    }
+    leave(SUM, mass, 0, partials);
+    leave(SUM, weight, 1, partials);
+}
+
+// theta[g] = root of sum w (v - t)+ = c over a group by Newton from the left; FAR where nothing is owed.
+extern "C" __global__ void thresholds(
+    i64 G, const i64* ptr, const i64* first, const double* w, const double* v, const double* top,
+    const double* second, const double* c, i64 rounds, double* theta
+) {
+    for (i64 g = group(); g < G; g += groups()) {
+        const i64 from = first[g], to = first[g + 1];
+        double t = FAR;
+        if (c[g] > 0) {
+            t = -FAR;
+            for (i64 s = from + lane(); s < to; s += LANES) t = fmax(t, top[s] - c[g] / w[s]);
+            t = lane_max(t);
+            double active = to > from + 1 || second[from] > t ? -1 : 0;
+            for (i64 round = 0; round < rounds && active != 0; round++) {
+                double mass = 0, weight = 0, count = 0;
+                for (i64 s = from + lane(); s < to; s += LANES)
+                    for (i64 i = ptr[s]; i < ptr[s + 1]; i++)
+                        if (v[i] > t) mass += w[s] * v[i], weight += w[s], count++;
+                count = lane_sum(count);
+                if (count == active || count == 0) break;
+                active = count;
+                t = (lane_sum(mass) - c[g]) / lane_sum(weight);
+            }
+        }
+        if (lane() == 0) theta[g] = t;
+    }
+}
+
+// Partials at the common threshold lam: sum w v and sum w of what is above it in loose groups, and what the
+// tight ones are owed.
+extern "C" __global__ void above(
+    i64 G, const i64* ptr, const i64* first, const double* w, const double* v, const double* top,
+    const double* second, const double* c, const double* theta, double lam, double* partials
+) {
+    double mass = 0, weight = 0, owed = 0;
+    for (i64 g = group(); g < G; g += groups()) {
+        if (theta[g] <= lam) {
+            if (lane() == 0) owed += c[g];
+            continue;
+        }
+        for (i64 s = first[g] + lane(); s < first[g + 1]; s += LANES) {
+            if (second[s] <= lam) {  // the usual case: at most one pair is above
+                if (top[s] > lam) mass += w[s] * top[s], weight += w[s];
+                continue;
+            }
+            for (i64 i = ptr[s]; i < ptr[s + 1]; i++)
+                if (v[i] > lam) mass += w[s] * v[i], weight += w[s];
+        }
+    }
+    leave(SUM, mass, 0, partials);
+    leave(SUM, weight, 1, partials);
+    leave(SUM, owed, 2, partials);
+}
+
+// theta = min(theta, lam) and z = (v - theta)+. Partials: sum w z u.
+extern "C" __global__ void lower(
+    i64 G, const i64* ptr, const i64* first, const double* w, const double* u, double lam, double* z,
+    double* theta, double* partials
+) {
+    double slope = 0;
+    for (i64 g = group(); g < G; g += groups()) {
+        const double t = fmin(theta[g], lam);
+        lane_sum(0);  // all lanes have read theta
+        if (lane() == 0) theta[g] = t;
+        for (i64 s = first[g] + lane(); s < first[g + 1]; s += LANES) {
+            double along = 0;
+            for (i64 i = ptr[s]; i < ptr[s + 1]; i++) {
+                z[i] = fmax(z[i] - t, 0.0);
+                along += z[i] * u[i];
+            }
+            slope += w[s] * along;
+        }
+    }
+    leave(SUM, slope, 0, partials);
+}
+
+// --- flow --------------------------------------------------------------------------------------------------
+
+// out += sum_i w z_i a_i, onto zeros.
+extern "C" __global__ void flow(
+    i64 n, const i64* ptr, const Offset* row, const int* col, const Prob* val, const double* w, const double* z,
+    double* out
+) {
+    for (i64 s = group(); s < n; s += groups()) {
+        double left = 0;
+        for (i64 i = ptr[s]; i < ptr[s + 1]; i++) {
+            if (!(z[i] > 0)) continue;
+            left += w[s] * z[i];
+            scatter_row(i, row, col, val, w[s] * z[i], out);
+        }
+        if (lane() == 0) atomicAdd(&out[s], -left);
+    }
+}
+
+// Partials: max |x / w|, sum x^2 / w.
+extern "C" __global__ void norms(i64 n, const double* w, const double* x, double* partials) {
+    double worst = 0, square = 0;
+    for (i64 s = thread(); s < n; s += threads()) {
+        const double off = fabs(x[s]) / w[s];
+        worst = fmax(worst, off);
+        square += off * fabs(x[s]);
+    }
+    leave(LARGEST, worst, 0, partials);
+    leave(SUM, square, 1, partials);
+}
+
+// --- Newton's direction ------------------------------------------------------------------------------------
+
+// Rows and entries of the curvature that a group gives rise to, and whether they are a block of three or more.
+extern "C" __global__ void curvature_sizes(
+    i64 G, const i64* ptr, const i64* first, const Offset* row, const double* z, const bool* loose, i64* rows,
+    i64* entries, i64* several
+) {
+    for (i64 g = group(); g < G; g += groups()) {
+        double support = 0, size = 0;
+        for (i64 s = first[g] + lane(); s < first[g + 1]; s += LANES)
+            for (i64 i = ptr[s]; i < ptr[s + 1]; i++)
+                if (z[i] > 0) support++, size += row[i + 1] - row[i] + 1;
+        support = lane_sum(support);
+        size = lane_sum(size);
+        if (lane() != 0) continue;
+        const bool flat = !loose[g] && support < 2;  // a tight group of one row bends nothing
+        rows[g] = flat ? 0 : !loose[g] && support == 2 ? 1 : (i64)support;
+        entries[g] = flat ? 0 : (i64)size;
+        several[g] = !loose[g] && support > 2;
+    }
+}
+
+// The rows themselves, a thread for each group: loose ones with weight w, two tight ones as one difference,
+// those of larger blocks with weight -w. `mean` gets the sum of loose rows, `diagonal` that of squares.
+// Partials: weight of the loose rows.
+extern "C" __global__ void curvature_rows(
+    i64 G, const i64* ptr, const i64* first, const Offset* row, const int* col, const Prob* val, const double* w,
+    const double* z, const bool* loose, const i64* row_starts, const i64* entry_starts, i64* starts, int* to,
+    float* value, double* weight, float* mean, float* diagonal, double* partials
+) {
+    double total = 0;
+    for (i64 g = thread(); g < G; g += threads()) {
+        i64 at = entry_starts[g], line = row_starts[g];
+        const i64 lines = row_starts[g + 1] - line;
+        if (lines == 0) continue;
+        const bool pair = !loose[g] && lines == 1;
+        double sign = 1, resistance = 0;
+        const i64 begin = at;
+        for (i64 s = first[g]; s < first[g + 1]; s++)
+            for (i64 i = ptr[s]; i < ptr[s + 1]; i++) {
+                if (!(z[i] > 0)) continue;
+                if (!pair) {
+                    starts[line] = at;
+                    weight[line] = loose[g] ? w[s] : -w[s];
+                    line++;
+                    if (loose[g]) total += w[s];
+                }
+                resistance += 1 / w[s];
+                const i64 from = at;
+                to[at] = s;
+                value[at++] = -sign;
+                at += copy_row_alone(i, row, col, val, sign, to + at, value + at);
+                if (!pair)
+                    for (i64 k = from; k < at; k++) {
+                        if (loose[g]) atomicAdd(&mean[to[k]], (float)(w[s] * value[k]));
+                        atomicAdd(&diagonal[to[k]], (float)(w[s] * value[k] * value[k]));
+                    }
+                if (pair) sign = -1;
+            }
+        if (pair) {
+            starts[line] = begin;
+            weight[line] = 1 / resistance;
+            for (i64 k = begin; k < at; k++) atomicAdd(&diagonal[to[k]], (float)(value[k] / resistance * value[k]));
+        }
+    }
+    leave(SUM, total, 0, partials);
+}
+
+// out += weight (a p) a over the single rows.
+extern "C" __global__ void bend_rows(
+    i64 rows, const i64* starts, const int* to, const float* value, const double* weight, const float* p,
+    float* out
+) {
+    for (i64 line = group(); line < rows; line += groups()) {
+        if (weight[line] < 0) continue;
+        double y = 0;
+        for (i64 k = starts[line] + lane(); k < starts[line + 1]; k += LANES) y += value[k] * p[to[k]];
+        y = weight[line] * lane_sum(y);
+        for (i64 k = starts[line] + lane(); k < starts[line + 1]; k += LANES) atomicAdd(&out[to[k]], (float)(y * value[k]));
+    }
+}
+
+// The same over the blocks, less the mean of each; `blocks` are their groups, `seen` has room for a number a row.
+extern "C" __global__ void bend_blocks(
+    i64 n_blocks, const i64* blocks, const i64* row_starts, const i64* starts, const int* to, const float* value,
+    const double* weight, const float* p, double* seen, float* out
+) {
+    for (i64 b = thread(); b < n_blocks; b += threads()) {
+        const i64 from = row_starts[blocks[b]], stop = row_starts[blocks[b] + 1];
+        double mean = 0, mass = 0;
+        for (i64 line = from; line < stop; line++) {
+            double y = 0;
+            for (i64 k = starts[line]; k < starts[line + 1]; k++) y += value[k] * p[to[k]];
+            seen[line] = y;
+            mean -= weight[line] * y;
+            mass -= weight[line];
+        }
+        mean /= mass;
+        for (i64 line = from; line < stop; line++) {
+            const double y = -weight[line] * (seen[line] - mean);
+            for (i64 k = starts[line]; k < starts[line + 1]; k++) atomicAdd(&out[to[k]], (float)(y * value[k]));
+        }
+    }
+}
+
+// Conjugate gradients keep their numbers on the device: now = {size, mean p}, met = {bend}, next = {size, mean
+// of left / diagonal}. The steps below are those of kernels/proximal.py, `direction`.
+
+// left = -g, p = left / diagonal. Partials: size, mean p.
+extern "C" __global__ void cg_begin(
+    i64 n, const double* g, const float* diagonal, const float* mean, double* left, float* p, double* partials
+) {
+    double size = 0, common = 0;
+    for (i64 s = thread(); s < n; s += threads()) {
+        left[s] = -g[s];
+        const double scaled = left[s] / diagonal[s];
+        p[s] = scaled;
+        size += left[s] * scaled;
+        common += mean[s] * scaled;
+    }
+    leave(SUM, size, 0, partials);
+    leave(SUM, common, 1, partials);
+}
+
+// out = damping p - (mean p) mean / total, onto which the rows are added.
+extern "C" __global__ void cg_product(
+    i64 n, const double* now, const double* total, const double* damping, const float* mean, const float* p,
+    float* out
+) {
+    const double common = total[0] > 0 ? now[1] / total[0] : 0;
+    for (i64 s = thread(); s < n; s += threads()) out[s] = damping[s] * p[s] - common * mean[s];
+}
+
+// Partials: p out.
+extern "C" __global__ void cg_bend(i64 n, const float* p, const float* out, double* partials) {
+    double bend = 0;
+    for (i64 s = thread(); s < n; s += threads()) bend += (double)p[s] * out[s];
+    leave(SUM, bend, 0, partials);
+}
+
+// d += a p, left -= a out with a = size / bend, or nothing where H does not bend. Partials: next.
+extern "C" __global__ void cg_step(
+    i64 n, const double* now, const double* met, const float* diagonal, const float* mean, const float* p,
+    const float* out, double* d, double* left, double* partials
+) {
+    const double a = met[0] > 0 ? now[0] / met[0] : 0;
+    double size = 0, common = 0;
+    for (i64 s = thread(); s < n; s += threads()) {
+        d[s] += a * p[s];
+        left[s] -= a * out[s];
+        const double scaled = left[s] / diagonal[s];
+        size += left[s] * scaled;
+        common += mean[s] * scaled;
+    }
+    leave(SUM, size, 0, partials);
+    leave(SUM, common, 1, partials);
+}
+
+// p = left / diagonal + b p with b = next size / size; `then` is the new `now`. Then as `cg_product`.
+extern "C" __global__ void cg_turn(
+    i64 n, const double* now, const double* next, const double* total, const double* damping,
+    const float* diagonal, const float* mean, const double* left, float* p, float* out, double* then
+) {
+    const double b = now[0] > 0 ? next[0] / now[0] : 0, along = next[1] + b * now[1];
+    const double common = total[0] > 0 ? along / total[0] : 0;
+    for (i64 s = thread(); s < n; s += threads()) {
+        const double turned = left[s] / diagonal[s] + b * p[s];
+        p[s] = turned;
+        out[s] = damping[s] * turned - common * mean[s];
+    }
+    if (thread() == 0) then[0] = next[0], then[1] = along;
+}
+
+// --- ceilings and policies ---------------------------------------------------------------------------------
+
+// Partials: sum w (z - centre)^2.
+extern "C" __global__ void distance(
+    i64 n, const i64* ptr, const double* w, const double* z, const double* centre, double* partials
+) {
+    double square = 0;
+    for (i64 s = thread(); s < n; s += threads()) {
+        double sum = 0;
+        for (i64 i = ptr[s]; i < ptr[s + 1]; i++) sum += (z[i] - centre[i]) * (z[i] - centre[i]);
+        square += w[s] * sum;
+    }
+    leave(SUM, square, 0, partials);
+}
+
+// out[g] = largest q of a group.
+extern "C" __global__ void tops(i64 G, const i64* ptr, const i64* first, const double* q, double* out) {
+    for (i64 g = group(); g < G; g += groups()) {
+        double top = -FAR;
+        for (i64 i = ptr[first[g]] + lane(); i < ptr[first[g + 1]]; i += LANES) top = fmax(top, q[i]);
+        top = lane_max(top);
+        if (lane() == 0) out[g] = top;
+    }
+}
+
+// out = h, and the state's own value where its group has a level: max_a (r + P h) - out_s = level.
+extern "C" __global__ void bellman_sweep(
+    i64 n, const i64* ptr, const Offset* row, const int* col, const Prob* val, const double* r,
+    const int* group_of, const double* level, const double* h, double* out
+) {
+    for (i64 s = group(); s < n; s += groups()) {
+        const double goal = level[group_of[s]];
+        double best = -FAR;
+        for (i64 i = ptr[s]; i < ptr[s + 1] && goal == goal; i++) {
+            const double sum = ahead(i, row, col, val, h);
+            const double out_of = leaving(i, s, row, col, val);
+            if (out_of > 1e-9) best = fmax(best, (r[i] - goal + sum - (1 - out_of) * h[s]) / out_of);
+        }
+        if (lane() == 0) out[s] = best > -FAR ? best : h[s];
+    }
+}
+
+// pi = z over its sum in each state; the pair of largest q where there is none.
+extern "C" __global__ void policy(i64 n, const i64* ptr, const double* z, const double* q, double* pi) {
+    for (i64 s = thread(); s < n; s += threads()) {
+        double mass = 0;
+        i64 best = ptr[s];
+        for (i64 i = ptr[s]; i < ptr[s + 1]; i++) {
+            mass += z[i];
+            if (q[i] > q[best]) best = i;
+        }
+        for (i64 i = ptr[s]; i < ptr[s + 1]; i++) pi[i] = mass > 1e-12 ? z[i] / mass : i == best;
+    }
+}
+
+// out = nu P / total, a tenth of it the old one. Partials: max |out - nu / total| / w, sum out.
+extern "C" __global__ void relative_sweep(
+    i64 n, const i64* starts, const int* cols, const double* vals, const double* w, const double* total,
+    const double* nu, double* out, double* partials
+) {
+    const double part = 1 / total[1];
+    double change = 0, mass = 0;
+    for (i64 s = group(); s < n; s += groups()) {
+        double sum = 0;
+        for (i64 k = starts[s] + lane(); k < starts[s + 1]; k += LANES) sum += vals[k] * nu[cols[k]];
+        sum = part * (0.9 * lane_sum(sum) + 0.1 * nu[s]);
+        if (lane() == 0) {
+            out[s] = sum;
+            change = fmax(change, fabs(sum - part * nu[s]) / w[s]);
+            mass += sum;
+        }
+    }
+    leave(LARGEST, change, 0, partials);
+    leave(SUM, mass, 1, partials);
+}
+
+// out[s] = sum of x over the pairs of a state.
+extern "C" __global__ void visits(i64 n, const i64* ptr, const double* x, double* out) {
+    for (i64 s = thread(); s < n; s += threads()) {
+        double sum = 0;
+        for (i64 i = ptr[s]; i < ptr[s + 1]; i++) sum += x[i];
+        out[s] = sum;
+    }
+}
+
+// out[g] = sum of nu over the states of a group.
+extern "C" __global__ void group_sums(i64 G, const i64* first, const double* nu, double* out) {
+    for (i64 g = group(); g < G; g += groups()) {
+        double sum = 0;
+        for (i64 s = first[g] + lane(); s < first[g + 1]; s += LANES) sum += nu[s];
+        sum = lane_sum(sum);
+        if (lane() == 0) out[g] = sum;
+    }
+}

@@ -1,0 +1,248 @@
+"""The array functions of the per-state solver on a GPU: the twin of `kernels.proximal`.
+
+Vectors are CuPy arrays. Scattered sums are added in the order in which threads come by, so the last digits
+of two runs may differ. Conjugate gradients multiply in single precision, which keeps their vectors in cache,
+and add up in double. Ceilings are lowered by Jacobi's sweeps in place of Gauss and Seidel's.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fairmdp.device_problem import DeviceProblem
+from fairmdp.kernels.cuda.chains import follow, transposed
+from fairmdp.kernels.cuda.launcher import Launcher, Variant
+from fairmdp.kernels.proximal import ROUNDS, Model, Place
+
+_LOOK = 4  # conjugate gradients from one look at their progress to the next
+
+
+class CudaScratch(NamedTuple):
+    """Scratch space of a model."""
+
+    top: Any  # (S,), largest value of each state
+    second: Any  # (S,), and the next
+
+
+class CudaProximal:
+    """`kernels.proximal` on a device."""
+
+    def __init__(self, launcher: Launcher) -> None:
+        self.launcher, self.xp = launcher, launcher.xp
+
+    def put(self, array: Any) -> Any:
+        """Bring an array to the device."""
+        return self.launcher.put(array)
+
+    def get(self, array: Any) -> Any:
+        """Bring an array back."""
+        return self.launcher.get(array)
+
+    def place(self, problem: DeviceProblem) -> Place:
+        """Return a problem with a quota for every state as the solver wants it; the model is not copied."""
+        xp, mdp = self.xp, problem.mdp
+        low, high = float(mdp.r.min()), float(mdp.r.max())
+        S, scale = mdp.n_states, (high - low) or abs(high) or 1.0
+        s_of = xp.searchsorted(mdp.ptr[1:], xp.arange(mdp.n_pairs), side="right").astype(np.int32)
+        counts = mdp.ptr[1:] - mdp.ptr[:-1]
+        groups = xp.arange(S + 1, dtype=np.int64)
+        model = Model(mdp.row, mdp.col, mdp.val, mdp.ptr, groups, xp.full(S, 1 / S))
+        rho = self.put(problem.at_least)
+        return Place(model, (mdp.r - low) / scale, s_of, 1.0 / counts[s_of], rho, low, scale)
+
+    def scratch_for(self, model: Model) -> CudaScratch:
+        """Return scratch space that fits a model."""
+        return CudaScratch(self.xp.empty_like(model.w), self.xp.empty_like(model.w))
+
+    def advantages(self, model: Model, r: Any, h: Any, out: Any) -> None:
+        """Out = r + P h - h_s."""
+        n, S = r.size, model.w.size
+        self.launcher.launch(self._rows(model), "pair_values", n, n, *model[:3], r, 0.0, 1.0, h, out)
+        self.launcher.launch(self._alone(model), "less_own", S, S, model.pairs, h, out)
+
+    def project(
+        self, model: Model, scratch: CudaScratch, centre: Any, q: Any, u: Any, step: float, sigma: float,
+        c: Any, lam: float, z: Any, theta: Any,
+    ) -> tuple[float, float]:  # fmt: skip
+        """Z = nearest point of the domain to centre + sigma (q + step u); common threshold and slope."""
+        S, G, w = model.w.size, c.size, model.w
+        mass, weight = self._numbers(
+            self._alone(model), "lift", S, S, model.pairs, w, centre, q, u, float(step), float(sigma), z,
+            scratch.top, scratch.second, sums=2,
+        )  # fmt: skip
+        values = model.pairs, model.groups, w, z, scratch.top, scratch.second, c
+        self.launcher.launch(self._groups(model), "thresholds", G, G, *values, ROUNDS, theta)
+        lam, left, restarted = float(lam), (mass - 1.0) / weight, False
+        for _ in range(ROUNDS):
+            mass, weight, owed = self._numbers(
+                self._groups(model), "above", G, G, *values, theta, lam, sums=3
+            )
+            if weight == 0.0:
+                if restarted:  # every group is tight: the quotas take all there is
+                    break
+                restarted, lam = True, left
+                continue
+            new = (mass - (1.0 - owed)) / weight
+            if abs(new - lam) <= 1e-14 * (1.0 + abs(lam)):
+                break
+            lam = new
+        (slope,) = self._numbers(
+            self._groups(model), "lower", G, G, model.pairs, model.groups, w, u, lam, z, theta, sums=1
+        )
+        return lam, slope
+
+    def flow(self, model: Model, z: Any, out: Any) -> tuple[float, float]:
+        """Out = inflow less outflow; sqrt(sum out^2 / w) and max |out / w|."""
+        S, w = model.w.size, model.w
+        out.fill(0.0)
+        self.launcher.launch(self._rows(model), "flow", S, S, model.pairs, *model[:3], w, z, out)
+        worst, square = self._numbers(self._alone(model), "norms", S, S, w, out, largest=1, sums=1)
+        return math.sqrt(square), worst
+
+    def direction(
+        self, model: Model, scratch: CudaScratch, z: Any, loose: Any, g: Any, damping: Any, tol: float,
+        most: int, d: Any,
+    ) -> int:  # fmt: skip
+        """Solve ``(H / sigma + diag(damping)) d = -g`` by conjugate gradients from 0; their number."""
+        launcher, xp, S = self.launcher, self.xp, model.w.size
+        alone = self._alone(model)
+        rows = _Rows(self, model, z, loose, damping)
+        left, p, out = xp.empty(S), xp.empty(S, np.float32), xp.empty(S, np.float32)
+        d.fill(0.0)
+        now = launcher.reduce(alone, "cg_begin", S, S, g, rows.diagonal, rows.mean, left, p, sums=2)
+        goal = tol * tol * float(now[0])
+        launcher.launch(alone, "cg_product", S, S, now, rows.total, damping, rows.mean, p, out)
+        for count in range(1, most + 1):
+            rows.bend(p, out)
+            met = launcher.reduce(alone, "cg_bend", S, S, p, out, sums=1)
+            following = launcher.reduce(
+                alone, "cg_step", S, S, now, met, rows.diagonal, rows.mean, p, out, d, left, sums=2
+            )
+            then = xp.empty(2)
+            launcher.launch(
+                alone, "cg_turn", S, S, now, following, rows.total, damping, rows.diagonal, rows.mean, left,
+                p, out, then,
+            )  # fmt: skip
+            now = then
+            if count % _LOOK == 0 and not float(now[0]) > goal:
+                return count
+        return most
+
+    def distance(self, model: Model, z: Any, centre: Any) -> float:
+        """sqrt(sum w (z - centre)^2)."""
+        S = model.w.size
+        (square,) = self._numbers(
+            self._alone(model), "distance", S, S, model.pairs, model.w, z, centre, sums=1
+        )
+        return math.sqrt(square)
+
+    def tops(self, model: Model, q: Any, out: Any) -> None:
+        """out_g = max of q over the pairs of a group, (G,)."""
+        G = out.size
+        self.launcher.launch(self._groups(model), "tops", G, G, model.pairs, model.groups, q, out)
+
+    def sweep(self, model: Model, r: Any, level: Any, h: Any, times: int) -> None:
+        """h_s so that ``max_a (r + P h) - h_s = level_g``, all states at once; level NaN: as it is."""
+        S, xp, source, target = model.w.size, self.xp, h, self.xp.empty_like(h)
+        group_of = xp.searchsorted(model.groups[1:], xp.arange(S), side="right").astype(np.int32)
+        for _ in range(times):
+            self.launcher.launch(
+                self._rows(model), "bellman_sweep", S, S, model.pairs, *model[:3], r, group_of, level, source,
+                target,
+            )  # fmt: skip
+            source, target = target, source
+        if times % 2:
+            h[:] = source
+
+    def policy(self, model: Model, z: Any, q: Any, out: Any) -> None:
+        """Out = z over its sum in each state; the pair of largest q where there is none."""
+        S = model.w.size
+        self.launcher.launch(self._alone(model), "policy", S, S, model.pairs, z, q, out)
+
+    def law(self, model: Model, scratch: CudaScratch, pi: Any, nu: Any, tol: float, most: int) -> float:
+        """Power sweeps of a policy's chain from nu, in place; returns the last relative change."""
+        launcher, S = self.launcher, model.w.size
+        turned = transposed(launcher, follow(launcher, self._rows(model), model.pairs, model[:3], pi))
+        variant = self._alone(model)._replace(lanes=launcher.row_lanes(turned.cols.size / S))
+        numbers = self.xp.ones(2)  # change, mass
+        source, target = nu.copy(), self.xp.empty_like(nu)
+        change = math.inf
+        for _ in range(most):
+            numbers = launcher.reduce(
+                variant, "relative_sweep", S, S, *turned, model.w, numbers, source, target, largest=1, sums=1
+            )
+            source, target = target, source
+            change = float(numbers[0])
+            if change <= tol:
+                break
+        nu[:] = source / numbers[1]
+        return change
+
+    def visits(self, model: Model, x: Any, out: Any) -> None:
+        """out_s = sum of x over the pairs of a state, (S,)."""
+        self.launcher.launch(self._alone(model), "visits", out.size, out.size, model.pairs, x, out)
+
+    def shares(self, model: Model, nu: Any, out: Any) -> None:
+        """out_g = sum of nu over the states of a group, (G,)."""
+        self.launcher.launch(self._groups(model), "group_sums", out.size, out.size, model.groups, nu, out)
+
+    def _alone(self, model: Model) -> Variant:
+        """A thread for each item."""
+        return Variant(1, model.indptr.dtype == np.int64, model.data.dtype == np.float32)
+
+    def _rows(self, model: Model) -> Variant:
+        """Lanes that share the entries of a row."""
+        mean = model.data.size / (model.indptr.size - 1)
+        return self._alone(model)._replace(lanes=self.launcher.lanes(mean))
+
+    def _groups(self, model: Model) -> Variant:
+        """Lanes that share the states of a group, where these are many."""
+        many = model.w.size > 4 * (model.groups.size - 1)
+        return self._alone(model)._replace(lanes=self.launcher.lanes(32) if many else 1)
+
+    def _numbers(self, variant: Variant, name: str, items: int, *args: Any, **counts: int) -> list[float]:
+        numbers: list[float] = self.get(self.launcher.reduce(variant, name, items, *args, **counts)).tolist()
+        return numbers
+
+
+class _Rows:
+    """The rows of the curvature: what `kernels.proximal._curvature_rows` gathers, in the order of groups."""
+
+    def __init__(self, kernels: CudaProximal, model: Model, z: Any, loose: Any, damping: Any) -> None:
+        self.launcher, xp = kernels.launcher, kernels.xp
+        self._alone = kernels._alone(model)
+        G, P, ends = loose.size, model[:3], (model.pairs, model.groups)
+        row_starts, entry_starts = xp.zeros(G + 1, np.int64), xp.zeros(G + 1, np.int64)
+        several = xp.empty(G, np.int64)
+        self.launcher.launch(
+            kernels._groups(model), "curvature_sizes", G, G, *ends, P[0], z, loose, row_starts[1:],
+            entry_starts[1:], several,
+        )  # fmt: skip
+        for starts in (row_starts[1:], entry_starts[1:]):
+            xp.cumsum(starts, out=starts)
+        self.n_rows, entries = int(row_starts[-1]), int(entry_starts[-1])
+        self.starts = xp.full(self.n_rows + 1, entries, np.int64)
+        self.to, self.value = xp.empty(entries, np.int32), xp.empty(entries, np.float32)
+        self.weight = xp.empty(self.n_rows)
+        self.mean = xp.zeros(model.w.size, np.float32)
+        self.diagonal = damping.astype(np.float32)
+        self.total = self.launcher.reduce(
+            self._alone, "curvature_rows", G, G, *ends, *P, model.w, z, loose, row_starts, entry_starts,
+            self.starts, self.to, self.value, self.weight, self.mean, self.diagonal, sums=1,
+        )  # fmt: skip
+        self.blocks, self.row_starts = xp.flatnonzero(several), row_starts
+        self.seen = xp.empty(self.n_rows if self.blocks.size else 0)
+        self._variant = self._alone._replace(lanes=self.launcher.row_lanes(entries / max(self.n_rows, 1)))
+
+    def bend(self, p: Any, out: Any) -> None:
+        """Out += H p / sigma but for the mean of the loose rows."""
+        lines = self.starts, self.to, self.value, self.weight
+        self.launcher.launch(self._variant, "bend_rows", self.n_rows, self.n_rows, *lines, p, out)
+        if self.blocks.size:
+            n = self.blocks.size
+            self.launcher.launch(
+                self._alone, "bend_blocks", n, n, self.blocks, self.row_starts, *lines, p, self.seen, out
+            )

@@ -1,0 +1,342 @@
+"""The CUDA kernel sets: on a GPU where there is one, and their source on the CPU wherever there is g++."""
+
+import shutil
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from tests.cuda_host import host_launcher
+from tests.test_dual import random_problem
+
+from fairmdp import (
+    Chain,
+    DeviceError,
+    DeviceProblem,
+    Problem,
+    ProblemError,
+    Status,
+    scenarios,
+    solve,
+    solve_dual,
+    solve_lp,
+    solve_proximal,
+    verify,
+)
+from fairmdp.certificate import on_device as certificate
+from fairmdp.certificate import rounded
+from fairmdp.kernels.bellman import Sweeps
+from fairmdp.kernels.cuda.launcher import _first_gpu, open_cuda, out_of_memory_is_a_message
+from fairmdp.kernels.cuda.sweeps import CudaSweeps
+from fairmdp.solvers import mirror_sweep as mirror_sweeps
+from fairmdp.solvers import on_device
+from fairmdp.solvers.mirror_steps import Steps
+from fairmdp.solvers.mirror_sweep import mirror_sweep
+from fairmdp.solvers.policy import uniform_policy
+from fairmdp.solvers.prices import paid, price_box
+
+
+def gpu():
+    try:
+        return open_cuda("sweeps")
+    except DeviceError as error:
+        pytest.skip(f"no GPU: {error}".splitlines()[0])
+
+
+@pytest.fixture(scope="module", params=["host", "gpu"])
+def launcher(request, tmp_path_factory):
+    """The kernels of the dual solver: their source in one thread on the CPU, and on a GPU."""
+    if request.param == "gpu":
+        return gpu()
+    if shutil.which("g++") is None:
+        pytest.skip("no g++ to compile the CUDA sources with")
+    return host_launcher("sweeps", tmp_path_factory.mktemp("sweeps"))
+
+
+@pytest.fixture
+def on_launcher(launcher, monkeypatch):
+    """``device="cuda"`` means the launcher, whatever it runs on."""
+    use(launcher, monkeypatch)
+
+
+def use(launcher, monkeypatch):
+    if launcher.xp is np:
+        monkeypatch.setattr(on_device, "open_cuda", lambda name: launcher)
+        monkeypatch.setattr(on_device, "require_memory", lambda *args: "")
+
+
+@pytest.mark.parametrize("first", range(40))
+def test_agrees_with_the_cpu(on_launcher, launcher, first):
+    for seed in range(first, 40 if launcher.xp is np else 200, 40):
+        assert_agrees(random_problem(seed, feasible=seed % 5 != 4))
+
+
+def assert_agrees(problem):
+    cpu, sol = solve_dual(problem), solve_dual(problem, device="cuda")
+    assert sol.status is cpu.status
+    assert verify(problem, sol).ok
+    assert not sol.has_policy or sol.upper >= solve_lp(problem).gain - 1e-8 * (np.ptp(problem.mdp.r) or 1.0)
+    if sol.status is Status.OPTIMAL:
+        assert abs(sol.gain - cpu.gain) <= 1e-6 * (np.ptp(problem.mdp.r) or 1.0)
+        assert "stalled" in sol.method or sol.notes[-1] == "certified on the GPU and again on the CPU"
+
+
+def test_same_steps_as_on_the_cpu(on_launcher):
+    problem = scenarios.garnet(n_states=3000, n_quotas=4, tightness=0.99, seed=3)
+    sol, cpu = solve_dual(problem, device="cuda"), solve_dual(problem)
+    assert sol.status is Status.OPTIMAL and verify(problem, sol).ok
+    assert sol.counters["steps"] == cpu.counters["steps"]
+    assert sol.gain == pytest.approx(cpu.gain, abs=1e-8)
+
+
+def test_problem_on_the_device(on_launcher, launcher):
+    problem = scenarios.garnet(n_states=2000, n_quotas=4, tightness=0.99, seed=3)
+    sol, cpu = solve(DeviceProblem.of(problem, launcher.put)), solve_dual(problem)
+    assert sol.status is Status.OPTIMAL and sol.notes == ("certified on the GPU",)
+    assert sol.gain == pytest.approx(cpu.gain, abs=1e-6)
+    policy = launcher.get(sol.policy)
+    assert problem.members @ (
+        policy * Chain.of(problem.mdp, policy).shares[problem.mdp.s_of]
+    ) == pytest.approx(sol.shares, abs=1e-11)
+    np.testing.assert_allclose(launcher.get(sol.occupancy).sum(), 1.0)
+
+
+def test_impossible_problem_on_the_device(on_launcher, launcher):
+    problem = scenarios.three_state(rho=[0.1, 0.1, 0.6])
+    assert solve_dual(problem).status is Status.INFEASIBLE
+    sol = solve_dual(DeviceProblem.of(problem, launcher.put))
+    assert sol.status is Status.UNDECIDED
+    assert "bias and prices prove that no policy meets the quotas" in sol.notes
+
+
+# --- a quota for every state ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=["host", "gpu"])
+def proximal_launcher(request, tmp_path_factory):
+    if request.param == "gpu":
+        gpu()
+        return open_cuda("proximal")
+    if shutil.which("g++") is None:
+        pytest.skip("no g++ to compile the CUDA sources with")
+    return host_launcher("proximal", tmp_path_factory.mktemp("proximal"))
+
+
+@pytest.fixture
+def on_proximal_launcher(proximal_launcher, monkeypatch):
+    use(proximal_launcher, monkeypatch)
+    return proximal_launcher
+
+
+def per_state(n, seed=0):
+    mdp = scenarios.garnet(n, 4, 4, n_quotas=0, seed=seed).mdp
+    return Problem(mdp, rho=0.3 * Chain.of(mdp, uniform_policy(mdp)).shares)
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-6])
+def test_per_state_agrees_with_the_cpu(on_proximal_launcher, tol):
+    problem = per_state(200)
+    sol, cpu = solve_proximal(problem, tol=tol, device="cuda"), solve_proximal(problem, tol=tol)
+    assert sol.status is Status.OPTIMAL and verify(problem, sol).ok
+    assert sol.notes == ("solved on the GPU, certified on the CPU",) and cpu.notes == ()
+    assert abs(sol.gain - cpu.gain) <= tol * np.ptp(problem.mdp.r)
+
+
+def test_per_state_problem_on_the_device(on_proximal_launcher):
+    launcher = on_proximal_launcher
+    problem = per_state(500)
+    sol = solve_proximal(DeviceProblem.of(problem, launcher.put), tol=1e-4)
+    assert sol.status is Status.OPTIMAL and sol.notes[-1] == "certified on the GPU"
+    exact = Chain.of(problem.mdp, launcher.get(sol.policy)).shares
+    assert np.abs(sol.shares / exact - 1).max() <= 1e-11
+    assert sol.worst_slack >= -1e-12
+
+
+# --- many runs of Algorithm 1 --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["host", "gpu"])
+def test_mirror_sweep_makes_the_runs_of_the_cpu(where, tmp_path, monkeypatch):
+    if where == "gpu":
+        gpu()
+    elif shutil.which("g++") is None:
+        pytest.skip("no g++ to compile the CUDA sources with")
+    else:
+        monkeypatch.setattr(mirror_sweeps, "open_cuda", lambda name: host_launcher(name, tmp_path))
+    problem = scenarios.three_state(rho=[0.1, 0.1, 0.25])
+    at_least = np.array([[0.1, 0.1, 0.25], [0.1, 0.0, 0.3], [0.2, 0.2, 0.2]] * 4)
+    how = dict(runs=12, steps=3000, seed=7, at_least=at_least)
+    settings = Steps(0.05, 0.01, 20.0)
+    there, here = (mirror_sweep(problem, settings, **how, device=device) for device in ("cuda", "cpu"))
+    np.testing.assert_allclose(there.x, here.x, atol=1e-9)
+    np.testing.assert_allclose(there.lam, here.lam, atol=1e-9)
+    assert np.ptp(here.x, axis=0).max() > 1e-3
+
+
+# --- kernels that need many threads, and rows in single precision ------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def threaded(tmp_path_factory):
+    """The sources in blocks of 64 real threads, so that lanes and shuffles are at work."""
+    if shutil.which("g++") is None:
+        pytest.skip("no g++ to compile the CUDA sources with")
+    return host_launcher("proximal", tmp_path_factory.mktemp("threads"), threads=64)
+
+
+def device_set(launcher, problem, **arrays):
+    """Kernel set of a problem with its rewards as they are, some arrays of the model replaced."""
+    there = DeviceProblem.of(problem, launcher.put)
+    return CudaSweeps(launcher, replace(there, mdp=replace(there.mdp, **arrays)), 0.0, 1.0)
+
+
+def test_lanes_agree_with_one_thread(threaded):
+    problem = random_problem(2)
+    mdp, K = problem.mdp, problem.n_quotas
+    rng = np.random.default_rng(0)
+    h, mu = rng.normal(size=mdp.n_states), rng.normal(size=K)
+    cpu, device = Sweeps(mdp, problem.members, mdp.r), device_set(threaded, problem)
+    backup, expected = device.improve(h, mu, 0.5), cpu.improve(h, mu, 0.5)
+    for found, wanted in zip(backup, expected, strict=True):
+        np.testing.assert_allclose(found, wanted, atol=1e-12)
+    chain = device.follow(backup.pi)
+    for found, wanted in zip(chain, cpu.follow(expected.pi), strict=True):
+        np.testing.assert_allclose(found, wanted, atol=1e-12)
+    nu = rng.dirichlet(np.ones(mdp.n_states))
+    shares, gain, mean = cpu.totals(expected.pi, nu, h)
+    found = device.totals(backup.pi, nu, h)
+    np.testing.assert_allclose(found[0], shares, atol=1e-12)
+    assert found[1:] == pytest.approx((gain, mean))
+    device.most = cpu.most = 4
+    H, wanted = (
+        device.block(chain, backup.pi, shares, None, 0.0)[0],
+        cpu.block(chain, backup.pi, shares, None, 0.0)[0],
+    )
+    np.testing.assert_allclose(H[:, :K], wanted, atol=1e-6)
+    C = cpu.curvature(backup.pi, nu, np.ascontiguousarray(H[:, :K]))
+    np.testing.assert_allclose(device.curvature(backup.pi, nu, H), C, atol=1e-9)
+
+
+def test_last_probability_is_derived(launcher):
+    assert_last_is_derived(launcher)
+
+
+def test_last_probability_is_derived_by_lanes(threaded):
+    assert_last_is_derived(threaded)
+
+
+def assert_last_is_derived(launcher):
+    problem = random_problem(2)
+    mdp = problem.mdp
+    single = mdp.P.data.astype(np.float32)
+    single[mdp.P.indptr[1:] - 1] = np.nan  # never read
+    device = device_set(launcher, problem, val=launcher.put(single))
+    exact = mdp.P.copy()
+    exact.data = single.astype(float)
+    last = exact.indptr[1:] - 1
+    exact.data[last] = 0.0
+    exact.data[last] = 1 - exact.sum(axis=1)
+    rng = np.random.default_rng(0)
+    h, mu = rng.normal(size=mdp.n_states), rng.normal(size=problem.n_quotas)
+    backup = device.improve(launcher.put(h), mu, 0.5)
+    values = mdp.r + problem.members.T @ mu + exact @ h
+    best = np.maximum.reduceat(values, mdp.pair_ptr[:-1]) - h
+    assert backup.top == pytest.approx(best.max(), abs=1e-12)
+    chain = device.follow(backup.pi)
+    sums = np.add.reduceat(launcher.get(chain.vals), launcher.get(chain.starts)[:-1])
+    np.testing.assert_allclose(sums, 1.0, atol=1e-14)
+
+
+def test_ceiling_bounds_the_rounded_one(launcher):
+    problem = random_problem(2)
+    rng = np.random.default_rng(1)
+    h, mu = rng.normal(size=problem.mdp.n_states), rng.normal(size=problem.n_quotas)
+    low, high = price_box(problem)
+    mu = np.clip(mu, np.where(np.isfinite(high), -np.inf, 0), np.where(np.isfinite(low), np.inf, 0))
+    found = certificate.ceiling(device_set(launcher, problem), launcher.put(h), mu)
+    wanted = rounded.ceiling(problem, problem.mdp.r, h, mu)
+    assert found == pytest.approx(wanted, rel=1e-12)
+    top = (problem.mdp.r + problem.members.T @ mu + problem.mdp.P @ h - h[problem.mdp.s_of]).max()
+    assert found >= top - paid(mu, low, high)
+
+
+def test_law_contains_the_exact_shares(launcher):
+    problem = random_problem(2)
+    pi = uniform_policy(problem.mdp)
+    device = device_set(launcher, problem).patient()
+    law = certificate.law(device, launcher.put(pi))
+    x = pi * Chain.of(problem.mdp, pi).shares[problem.mdp.s_of]
+    shares, gain = problem.members @ x, problem.mdp.r @ x
+    assert (law.shares[:, 0] <= shares).all() and (shares <= law.shares[:, 1]).all()
+    assert law.gain[0] <= gain <= law.gain[1]
+    assert np.diff(law.shares, axis=1).max() < 1e-9
+
+
+# --- what cannot be used ---------------------------------------------------------------------------------
+
+
+class NoDeviceError(Exception):
+    pass
+
+
+def fake_cupy(count=1, free=10**9, total=80 * 10**9):
+    """As much of CuPy as is asked before anything is computed."""
+
+    def device_count():
+        if isinstance(count, str):
+            raise NoDeviceError(count)
+        return count
+
+    runtime = SimpleNamespace(
+        getDeviceCount=device_count, memGetInfo=lambda: (free, total), CUDARuntimeError=NoDeviceError
+    )
+    device = SimpleNamespace(use=lambda: None, id=0, attributes={"MultiProcessorCount": 4})
+    pool = SimpleNamespace(free_bytes=lambda: 0)
+    cuda = SimpleNamespace(runtime=runtime, Device=lambda number: device)
+    return SimpleNamespace(cuda=cuda, get_default_memory_pool=lambda: pool)
+
+
+@pytest.mark.parametrize(
+    ("cupy", "message"),
+    [
+        (None, "needs CuPy"),
+        (fake_cupy(0), "no CUDA GPU can be used here: there is none"),
+        (
+            fake_cupy("cudaErrorInsufficientDriver"),
+            "no CUDA GPU can be used here: cudaErrorInsufficientDriver",
+        ),
+        (
+            fake_cupy(free=10**5),
+            r"0.1 MB of 80.0 GB are free\n  .* up to about [\d,]+ states\n  80.0 GB are held",
+        ),
+    ],
+)
+@pytest.mark.parametrize("method", ["dual", "proximal"])
+def test_a_gpu_that_cannot_be_used_is_a_message(monkeypatch, cupy, message, method):
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    for function in (_first_gpu, open_cuda):
+        function.cache_clear()
+    try:
+        with pytest.raises(DeviceError, match=message) as caught:
+            solve(scenarios.garnet(n_states=2000), method=method, device="cuda")
+        assert 'device="cpu"' in str(caught.value)
+    finally:
+        for function in (_first_gpu, open_cuda):
+            function.cache_clear()
+
+
+def test_memory_that_others_take_meanwhile_is_a_message():
+    kind = type("OutOfMemoryError", (MemoryError,), {"__module__": "cupy.cuda.memory"})
+    with pytest.raises(DeviceError, match="ran out of memory in the middle"), out_of_memory_is_a_message():
+        raise kind("2 GB more")
+    with pytest.raises(MemoryError), out_of_memory_is_a_message():
+        raise MemoryError  # the host's own
+
+
+def test_methods_and_devices_that_there_are_not():
+    problem = scenarios.three_state()
+    with pytest.raises(ProblemError, match="method lp runs on the CPU only"):
+        solve(problem, method="lp", device="cuda")
+    with pytest.raises(ProblemError, match="there is no device 'tpu'; there are cpu and cuda"):
+        solve(problem, device="tpu")
