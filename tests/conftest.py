@@ -3,12 +3,14 @@
 pytest --hypothesis-profile=fire -k fire
 """
 
+import signal
 import sys
 from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).parent))
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore Ctrl-C
 
 _UNHURRIED = dict(suppress_health_check=list(HealthCheck))
 settings.register_profile("quick", max_examples=120, derandomize=True, deadline=None, **_UNHURRIED)
