@@ -498,12 +498,12 @@ def test_a_law_allows_for_every_term_of_its_sums(monkeypatch):
     w = rounded.Chain.of(mdp, policy).hitting_times(s0)
     monkeypatch.setattr(rounded, "EPS", eps)
     found = rounded.law(PROBLEM, policy)
-    needed = (2 * 2 + 2 * (2 + 4)) * (
-        nu * w
-    ).sum() + 1  # two entries in a column, two actions, one for the mass
+    entry = 2 + 4 + 2 * (2 + 2)  # two actions, and rows of policy and model that sum to one but for rounding
+    needed = (2 * 2 + 2 * entry) * (nu * w).sum() + 1  # two entries in a column; one for the mass
     assert needed <= found.error / eps <= 3 * needed
-    assert (np.ptp(found.shares, axis=1) >= 2 * eps * (needed + (2 + 8) * nu)).all()
-    gain_error = (
-        np.ptp(mdp.r) * (needed - 1) + np.abs(mdp.r).max() + (2 + 8) * np.abs(mdp.r) @ (policy * nu[mdp.s_of])
-    )
-    assert 2 * eps * gain_error <= found.gain[1] - found.gain[0] <= 6 * eps * gain_error
+    x = policy * nu[mdp.s_of]
+    width, (low, high) = np.ptp(found.shares, axis=1), found.gain
+    assert (width / 2 - found.error >= eps * (2 + 8) * nu).all()
+    around = np.ptp(mdp.r) * (found.error - eps) + np.abs(mdp.r).max() * eps
+    assert eps * (2 + 8) * (np.abs(mdp.r) @ x) <= (high - low) / 2 - around <= 3 * eps * (2 + 8)
+    assert (width <= 2 * found.error + 2 * eps * 20 * nu).all()

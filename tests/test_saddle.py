@@ -128,13 +128,15 @@ def test_a_box_that_is_too_small_hides_the_optimum():
     assert gap(problem, sol.occupancy, small, M=0.05) > 0.01
 
 
-def test_one_quota_inside_another_that_it_fills():
+def test_one_quota_inside_another_that_it_fills(capfd):
     """An inner quota as large as the outer one leaves nothing to spend there."""
     mdp = MDP(np.full((3, 3), 1 / 3), [1.0, 0.0, 5.0], [0, 1, 2])
     quotas = [Quota("in", states=[0], at_least=0.4), Quota("out", states=[0, 1], at_least=0.3)]
     domain = Domain.of(Problem(mdp, quotas))
     assert domain.kind == "nested"
     assert domain.support(mdp.r)[0] == pytest.approx(0.4 * 1 + 0.6 * 5)
+    assert domain.support(np.zeros(3))[0] == 0
+    assert capfd.readouterr().out == ""  # the linear program is solved in silence
 
 
 @pytest.mark.parametrize("seed", range(4))
