@@ -14,8 +14,8 @@ from scipy.sparse import csr_array
 
 from fairmdp import MDP, Problem, ProblemError, Quota, Status, scenarios, solve, verify
 from fairmdp.certificate import FAIR_TOL, exact, proved_status, rounded
-from fairmdp.certificate.checker import factor_limit, reward_scale
-from fairmdp.certificate.law import Law, no_law
+from fairmdp.certificate.checker import _strays, factor_limit, reward_scale
+from fairmdp.certificate.law import NEARLY_REDUCIBLE, Law, find_witness, no_law
 
 PROBLEM = scenarios.three_state(rho=[0.1, 0.1, 0.25])
 SOLUTION = solve(PROBLEM)
@@ -251,6 +251,8 @@ def test_wrong_hitting_times_prove_nothing(arithmetic, wrong, monkeypatch):
 
     monkeypatch.setattr(chain_type, "hitting_times", hitting_times)
     assert "cannot be proved" in arithmetic.law(PROBLEM, SOLUTION.policy).reason
+    if wrong < 0:
+        assert find_witness(chain_type.of(PROBLEM.mdp, SOLUTION.policy)) == NEARLY_REDUCIBLE
 
 
 @pytest.mark.parametrize("arithmetic", [rounded, exact])
@@ -298,6 +300,21 @@ def test_exact_intervals_are_rounded_outward():
     beyond = Fraction(10) ** 400
     assert (exact._up(beyond), exact._down(-beyond)) == (math.inf, -math.inf)
     assert (exact._up(-beyond), exact._down(beyond)) == (-sys.float_info.max, sys.float_info.max)
+
+
+def test_the_exact_error_is_rounded_up(monkeypatch):
+    """A candidate (0.7, 0.3) for a chain that goes back to its first state within two steps on average."""
+    problem = Problem(MDP([[0.75, 0.25], [0.5, 0.5]], [1.0, 0.0], [0, 1]))
+    monkeypatch.setattr(rounded.Chain, "shares", np.array([0.7, 0.3]))
+    found = exact.law(problem, np.ones(2)).error
+    v = [Fraction(share) / (Fraction(0.7) + Fraction(0.3)) for share in (0.7, 0.3)]
+    truth = 2 * abs(v[1] - v[0] / 4 - v[1] / 2)
+    assert Fraction(math.nextafter(found, 0)) < truth < Fraction(found)
+
+
+def test_a_claim_may_lie_between_what_two_arithmetics_prove():
+    assert not any(_strays(claimed, [0.75, 0.5]) for claimed in (0.5 - 0.9e-8, 0.6, 0.75 + 0.9e-8))
+    assert all(_strays(claimed, [0.75, 0.5]) for claimed in (0.5 - 1.1e-8, 0.75 + 1.1e-8, math.nan))
 
 
 def test_nothing_is_known_without_a_law():
