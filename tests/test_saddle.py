@@ -171,6 +171,13 @@ def test_start_is_uniform_where_that_is_fair():
     assert Domain.of(scenarios.three_state()).start == pytest.approx(np.full(6, 1 / 6), abs=1e-15)
 
 
+def test_quotas_that_ask_for_nothing_do_not_nest_or_cross():
+    mdp = MDP(np.full((3, 3), 1 / 3), np.zeros(3), np.arange(3))
+    quotas = [Quota("idle", states=[0, 1], at_least=0.0), Quota("a", states=[0], at_least=0.5)]
+    domain = Domain.of(Problem(mdp, quotas))
+    assert domain.kind == "disjoint" and domain.owed.tolist() == [1] and domain.rho.tolist() == [0.5]
+
+
 def test_weights_are_sent_to_the_lp():
     problem = scenarios.three_state().with_quotas([Quota("mean", weights=[1.0, 2.0, 0.0], at_least=0.5)])
     with pytest.raises(
