@@ -3,6 +3,7 @@
 pytest --hypothesis-profile=fire -k fire
 """
 
+import os
 import sys
 from pathlib import Path
 
@@ -14,3 +15,11 @@ _UNHURRIED = dict(deadline=10_000, suppress_health_check=list(HealthCheck))
 settings.register_profile("quick", max_examples=120, derandomize=True, **_UNHURRIED)
 settings.register_profile("fire", max_examples=10_000, print_blob=True, **_UNHURRIED)
 settings.load_profile("quick")
+
+
+def pytest_configure(config):
+    if os.environ.get("NUMBA_DISABLE_JIT") == "1":
+        from plain_kernels import install
+
+        install()
+        config.addinivalue_line("filterwarnings", "ignore:overflow encountered:RuntimeWarning")  # hashes wrap
