@@ -3,6 +3,7 @@
 pytest --hypothesis-profile=fire -k fire
 """
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -16,3 +17,11 @@ _UNHURRIED = dict(suppress_health_check=list(HealthCheck))
 settings.register_profile("quick", max_examples=120, derandomize=True, deadline=None, **_UNHURRIED)
 settings.register_profile("fire", max_examples=10_000, print_blob=True, deadline=10_000, **_UNHURRIED)
 settings.load_profile("quick")
+
+
+def pytest_configure(config):
+    if os.environ.get("NUMBA_DISABLE_JIT") == "1":
+        from plain_kernels import install
+
+        install()
+        config.addinivalue_line("filterwarnings", "ignore:overflow encountered:RuntimeWarning")  # hashes wrap

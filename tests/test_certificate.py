@@ -14,8 +14,8 @@ from scipy.sparse import csr_array
 
 from fairmdp import MDP, Chain, Problem, ProblemError, Quota, Status, scenarios, solve, verify
 from fairmdp.certificate import FAIR_TOL, exact, proved_status, rounded
-from fairmdp.certificate.checker import factor_limit, reward_scale
-from fairmdp.certificate.law import Law, no_law
+from fairmdp.certificate.checker import _strays, factor_limit, reward_scale
+from fairmdp.certificate.law import NEARLY_REDUCIBLE, Law, find_witness, no_law
 from fairmdp.solvers.policy import uniform_policy
 
 PROBLEM = scenarios.three_state(rho=[0.1, 0.1, 0.25])
@@ -252,6 +252,8 @@ def test_wrong_hitting_times_prove_nothing(arithmetic, wrong, monkeypatch):
 
     monkeypatch.setattr(chain_type, "hitting_times", hitting_times)
     assert "cannot be proved" in arithmetic.law(PROBLEM, SOLUTION.policy).reason
+    if wrong < 0:
+        assert find_witness(chain_type.of(PROBLEM.mdp, SOLUTION.policy)) == NEARLY_REDUCIBLE
 
 
 @pytest.mark.parametrize("arithmetic", [rounded, exact])
@@ -330,6 +332,21 @@ def test_exact_intervals_are_rounded_outward():
     beyond = Fraction(10) ** 400
     assert (exact._up(beyond), exact._down(-beyond)) == (math.inf, -math.inf)
     assert (exact._up(-beyond), exact._down(beyond)) == (-sys.float_info.max, sys.float_info.max)
+
+
+def test_the_exact_error_is_rounded_up(monkeypatch):
+    """A candidate (0.7, 0.3) for a chain that goes back to its first state within two steps on average."""
+    problem = Problem(MDP([[0.75, 0.25], [0.5, 0.5]], [1.0, 0.0], [0, 1]))
+    monkeypatch.setattr(rounded.Chain, "shares", np.array([0.7, 0.3]))
+    found = exact.law(problem, np.ones(2)).error
+    v = [Fraction(share) / (Fraction(0.7) + Fraction(0.3)) for share in (0.7, 0.3)]
+    truth = 2 * abs(v[1] - v[0] / 4 - v[1] / 2)
+    assert Fraction(math.nextafter(found, 0)) < truth < Fraction(found)
+
+
+def test_a_claim_may_lie_between_what_two_arithmetics_prove():
+    assert not any(_strays(claimed, [0.75, 0.5]) for claimed in (0.5 - 0.9e-8, 0.6, 0.75 + 0.9e-8))
+    assert all(_strays(claimed, [0.75, 0.5]) for claimed in (0.5 - 1.1e-8, 0.75 + 1.1e-8, math.nan))
 
 
 def test_nothing_is_known_without_a_law():
@@ -530,12 +547,12 @@ def test_a_law_allows_for_every_term_of_its_sums(monkeypatch):
     w = rounded.Chain.of(mdp, policy).hitting_times(s0)
     monkeypatch.setattr(rounded, "EPS", eps)
     found = rounded.law(PROBLEM, policy)
-    needed = (2 * 2 + 2 * (2 + 4)) * (
-        nu * w
-    ).sum() + 1  # two entries in a column, two actions, one for the mass
+    entry = 2 + 4 + 2 * (2 + 2)  # two actions, and rows of policy and model that sum to one but for rounding
+    needed = (2 * 2 + 2 * entry) * (nu * w).sum() + 1  # two entries in a column; one for the mass
     assert needed <= found.error / eps <= 3 * needed
-    assert (np.ptp(found.shares, axis=1) >= 2 * eps * (needed + (2 + 8) * nu)).all()
-    gain_error = (
-        np.ptp(mdp.r) * (needed - 1) + np.abs(mdp.r).max() + (2 + 8) * np.abs(mdp.r) @ (policy * nu[mdp.s_of])
-    )
-    assert 2 * eps * gain_error <= found.gain[1] - found.gain[0] <= 6 * eps * gain_error
+    x = policy * nu[mdp.s_of]
+    width, (low, high) = np.ptp(found.shares, axis=1), found.gain
+    assert (width / 2 - found.error >= eps * (2 + 8) * nu).all()
+    around = np.ptp(mdp.r) * (found.error - eps) + np.abs(mdp.r).max() * eps
+    assert eps * (2 + 8) * (np.abs(mdp.r) @ x) <= (high - low) / 2 - around <= 3 * eps * (2 + 8)
+    assert (width <= 2 * found.error + 2 * eps * 20 * nu).all()

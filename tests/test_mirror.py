@@ -13,6 +13,7 @@ from fairmdp import (
     Quota,
     SimulatorError,
     Status,
+    learn,
     learn_mirror,
     scenarios,
     solve,
@@ -87,6 +88,12 @@ def test_a_simulator_gives_what_the_model_gives(batch):
     x = learned.policy * long_run(THREE, learned.policy)[THREE.mdp.s_of]
     assert THREE.mdp.r @ x == pytest.approx(337 / 760, abs=0.01)
     assert x[4:].sum() >= 0.24 and learned.samples <= 300_000 and learned.finished
+
+
+def test_learn_takes_the_method_by_name():
+    quotas, budget = THREE.quotas, dict(samples=20_000, seed=3)
+    named = learn(THREE.mdp.simulator(), quotas, method="mirror", **budget)
+    assert np.array_equal(named.policy, learn_mirror(THREE.mdp.simulator(), quotas, **budget).policy)
 
 
 def test_batches_of_a_known_model():
@@ -269,6 +276,9 @@ def without(member):
             ),
             "no distribution of time meets the 3 quotas with room to spare",
         ),
+        (lambda: learn(THREE.mdp.simulator(), [], samples=100, method="magic"), "there is no method 'magic'; there are plugin and mirror"),
+        (lambda: learn(THREE.mdp.simulator(), [], eps=0.1, method="mirror"), "mirror descent takes a budget: give samples, not eps"),
+        (lambda: learn(THREE.mdp.simulator(), [], samples=9, eps=0.1, method="mirror"), "give samples, not eps"),
         (lambda: learn_mirror(without("sample"), []), "Partial is not a simulator: it has no sample"),
         (lambda: learn_mirror(without("n_actions"), []), "it has no n_actions"),
         (lambda: learn_mirror(THREE.mdp.simulator(), [Quota("x", states=[9], at_least=0.1)]), "there is no state 9"),

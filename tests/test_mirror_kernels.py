@@ -595,3 +595,30 @@ def test_simulate_follows_the_model():
         expected = np.zeros(3)
         expected[mdp[1][2 * i : 2 * i + 2]] = mdp[2][2 * i : 2 * i + 2]
         assert np.abs(share - expected).max() < 0.01
+
+
+def test_a_batch_run_is_its_parts():
+    """Three steps at once are three times propose, ask, tilt, project; nothing but the clock is carried."""
+    rng = np.random.default_rng(18)
+    mdp = random_mdp(rng, 5, 2, 3)
+    r, s_of, rho = mdp[3], mdp[4], spread(rng, 5, 0.8)
+    model = mirror.build_model(*mdp, s_of, rho)
+    x0 = mirror.project_blocks(np.full(10, 0.1), s_of, rho)
+    whole, parts = (mirror.start_batch(x0, 5, 5, 4, mirror.stream(6)) for _ in range(2))
+    mirror.batch_run(model, s_of, s_of, whole, 3, 0.3, 0.2, 5.0)
+    x_sum, lam_sum = np.zeros(10), np.zeros(5)
+    for _ in range(3):
+        mirror.propose(parts.x, parts.key, parts.clock, parts.uniform_pairs, parts.x_pairs)
+        for pairs, s_next in ((parts.uniform_pairs, parts.s_next), (parts.x_pairs, parts.s_next2)):
+            mirror.simulate(model.row, model.alias, model.alias_i, pairs, parts.key, parts.clock, s_next)
+        g, step = np.zeros(10), np.zeros(5)
+        slope = parts.lam[parts.s_next] - parts.lam[s_of[parts.uniform_pairs]] - r[parts.uniform_pairs]
+        np.add.at(g, parts.uniform_pairs, 10 / 4 * slope)
+        np.add.at(step, s_of[parts.x_pairs], 1 / 4)
+        np.add.at(step, parts.s_next2, -1 / 4)
+        parts.x[:] = mirror.project_blocks(parts.x * np.exp(-0.3 * g), s_of, rho)
+        parts.lam[:] = np.clip(parts.lam - 0.2 * step, -5.0, 5.0)
+        x_sum, lam_sum = x_sum + parts.x, lam_sum + parts.lam
+    assert whole.clock[0] == parts.clock[0] == 3 * 4 * 4
+    assert np.allclose(whole.x, parts.x, rtol=1e-12) and np.allclose(whole.x_sum, x_sum, rtol=1e-12)
+    assert np.allclose(whole.lam, parts.lam) and np.allclose(whole.lam_sum, lam_sum)

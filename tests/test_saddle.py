@@ -128,13 +128,15 @@ def test_a_box_that_is_too_small_hides_the_optimum():
     assert gap(problem, sol.occupancy, small, M=0.05) > 0.01
 
 
-def test_one_quota_inside_another_that_it_fills():
+def test_one_quota_inside_another_that_it_fills(capfd):
     """An inner quota as large as the outer one leaves nothing to spend there."""
     mdp = MDP(np.full((3, 3), 1 / 3), [1.0, 0.0, 5.0], [0, 1, 2])
     quotas = [Quota("in", states=[0], at_least=0.4), Quota("out", states=[0, 1], at_least=0.3)]
     domain = Domain.of(Problem(mdp, quotas))
     assert domain.kind == "nested"
     assert domain.support(mdp.r)[0] == pytest.approx(0.4 * 1 + 0.6 * 5)
+    assert domain.support(np.zeros(3))[0] == 0
+    assert capfd.readouterr().out == ""  # the linear program is solved in silence
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -167,6 +169,13 @@ def test_start_against_a_general_solver():
 
 def test_start_is_uniform_where_that_is_fair():
     assert Domain.of(scenarios.three_state()).start == pytest.approx(np.full(6, 1 / 6), abs=1e-15)
+
+
+def test_quotas_that_ask_for_nothing_do_not_nest_or_cross():
+    mdp = MDP(np.full((3, 3), 1 / 3), np.zeros(3), np.arange(3))
+    quotas = [Quota("idle", states=[0, 1], at_least=0.0), Quota("a", states=[0], at_least=0.5)]
+    domain = Domain.of(Problem(mdp, quotas))
+    assert domain.kind == "disjoint" and domain.owed.tolist() == [1] and domain.rho.tolist() == [0.5]
 
 
 def test_weights_are_sent_to_the_lp():
