@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from test_explicit import DRN, PRISM, written
 from test_io import CLINIC, npy, odd_names, rezip
 
-from fairmdp import FairMDPError, load, save
+from fairmdp import FairMDPError, FormatError, load, save
 from fairmdp.mdp import MDP
 from fairmdp.solvers.checkpoint import Checkpoint
 
@@ -113,6 +113,20 @@ def test_fire_checkpoints(folder, checkpoint, changes, cut):
         assert str(error).startswith(str(path))
     else:
         assert all(np.array_equal(found[name], array) for name, array in KEPT.items())
+
+
+@pytest.mark.parametrize("flag", [0x1, 0x20], ids=["encrypted", "patched"])
+def test_a_checkpoint_that_claims_to_be_no_plain_zip_is_refused(folder, checkpoint, flag):
+    path = rezip(folder / "f.checkpoint", folder / "good.checkpoint", "n.npy", flag_bits=flag)
+    with pytest.raises(FormatError, match="this is not a whole checkpoint"):
+        Checkpoint(path, MODEL, 1).load()
+
+
+def test_a_checkpoint_without_one_of_its_arrays_is_refused(folder, checkpoint):
+    with np.load(folder / "good.checkpoint") as arrays:
+        np.savez(folder / "f.npz", **{name: array for name, array in arrays.items() if name != "n"})
+    with pytest.raises(FormatError, match="not a whole checkpoint: an array of it is lost"):
+        Checkpoint(folder / "f.npz", MODEL, 1).load()
 
 
 # PRISM and Storm

@@ -92,6 +92,9 @@ weights = st.one_of(
     )
 )
 @example([([1020429127764.0, -1.0204291277634988e-288], 0.0, 0.0)])
+@example([([0.0, 5e-211], 0.0, 9e97)])
+@example([([0.0, 5e-211], 9e97, None)])
+@example([([-1.7e308, 1e12], -1e308, 1.7e308)])
 def test_fire_weights(rows):
     """Any weights: a problem that can be solved and verified, or a ProblemError."""
     try:

@@ -45,8 +45,9 @@ class Units:
         return self.offset + self.scale * shares
 
     def shares(self, values: Floats) -> Floats:
-        """The user's numbers as shares."""
-        return (values - self.offset) / self.scale
+        """The user's numbers as shares; those far outside of the weights may be infinite."""
+        with np.errstate(over="ignore"):
+            return (values - self.offset) / self.scale
 
     def spans(self, distances: Floats) -> Floats:
         """Distances between shares, such as slacks, in the user's numbers."""

@@ -6,6 +6,7 @@ import hashlib
 import io
 import os
 import zipfile
+import zlib
 from os import PathLike
 from typing import Any
 
@@ -16,7 +17,9 @@ from fairmdp.io.atomic import read_bytes, write_bytes
 from fairmdp.mdp import MDP
 
 _MAX_BYTES = 16 * 2**30
+_DAMAGE = (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, ValueError, MemoryError, RuntimeError)
 _WHAT = "what"  # entry that says which run a checkpoint belongs to
+_WHOLE = "whole"  # entry that says whether all the others are there, under their names
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
@@ -36,7 +39,7 @@ class Checkpoint:
     def save(self, arrays: Arrays) -> None:
         """Write the arrays in one go."""
         buffer = io.BytesIO()
-        entries: dict[str, Any] = {_WHAT: self._what, **arrays}
+        entries: dict[str, Any] = {_WHAT: self._what, _WHOLE: _digest(arrays), **arrays}
         np.savez(buffer, **entries)
         write_bytes(self._path, buffer.getvalue())
 
@@ -47,11 +50,21 @@ class Checkpoint:
         try:
             with np.load(io.BytesIO(read_bytes(self._path, _MAX_BYTES)), allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
-        except (ValueError, OSError, KeyError, zipfile.BadZipFile, EOFError) as error:
+        except _DAMAGE as error:
             raise FormatError(f"{self._path}: this is not a whole checkpoint: {error}") from None
         if not np.array_equal(arrays.pop(_WHAT, None), self._what):
             raise FormatError(
                 f"{self._path}: this checkpoint belongs to a run with another model, seed or options\n"
                 "  name another file, or remove this one"
             )
+        if not np.array_equal(arrays.pop(_WHOLE, None), _digest(arrays)):
+            raise FormatError(f"{self._path}: this is not a whole checkpoint: an array of it is lost")
         return arrays
+
+
+def _digest(arrays: Arrays) -> np.ndarray[Any, Any]:
+    sha = hashlib.sha256()
+    for name, array in arrays.items():
+        sha.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+        sha.update(np.ascontiguousarray(array).data)
+    return np.frombuffer(sha.digest(), np.uint8)
