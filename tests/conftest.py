@@ -8,7 +8,10 @@ import signal
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+import fairmdp.cli
 
 sys.path.insert(0, str(Path(__file__).parent))
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore Ctrl-C
@@ -25,3 +28,18 @@ def pytest_configure(config):
 
         install()
         config.addinivalue_line("filterwarnings", "ignore:overflow encountered:RuntimeWarning")  # hashes wrap
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path, capsys):
+    """Call the entry point in an empty folder; returns exit code, output and errors."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["fairmdp", *words])
+        with pytest.raises(SystemExit) as end:
+            fairmdp.cli.main()
+        out, err = capsys.readouterr()
+        return end.value.code or 0, out, err
+
+    return call

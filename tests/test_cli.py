@@ -13,21 +13,6 @@ import fairmdp.cli
 from fairmdp import Solution, load, scenarios, verify
 
 
-@pytest.fixture
-def run(monkeypatch, tmp_path, capsys):
-    """Call the entry point in an empty folder; returns exit code, output and errors."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["fairmdp", *words])
-        with pytest.raises(SystemExit) as end:
-            fairmdp.cli.main()
-        out, err = capsys.readouterr()
-        return end.value.code or 0, out, err
-
-    return call
-
-
 def test_solve_shows_gain_proof_shares_prices_and_policy(run, tmp_path):
     code, out, err = run("solve", "three-state", "--rho", "0.1,0.1,0.25")
     assert code == 0 and err == ""

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from test_cli import run  # noqa: F401
 from test_explicit import DRN, PRISM, written
 from test_io import CLINIC, odd_names
 
@@ -98,7 +97,7 @@ lines = st.one_of(
 
 
 @pytest.fixture
-def call(run, tmp_path):  # noqa: F811
+def call(run, tmp_path):
     """Call the entry point in a folder that has good and damaged files of every kind in a folder of its own."""
     folder = tmp_path / "in"
     (folder / "folder.toml").mkdir(parents=True)

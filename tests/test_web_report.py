@@ -1,33 +1,17 @@
 """Reports, as a command writes them and as a browser shows them from a file; what notebooks show."""
 
 import re
-import sys
 
 import pytest
 from browser import Watch, assert_accessible, browser, figure
 
 import fairmdp as fm
-import fairmdp.cli
 from fairmdp.web.server import static_files
 
 __all__ = ["browser"]  # a fixture
 
 EVIL = "</script><script>alert(1)</script>"
 SLOT = "{script}{plotly}"
-
-
-@pytest.fixture
-def run(monkeypatch, tmp_path, capsys):
-    monkeypatch.chdir(tmp_path)
-
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["fairmdp", *words])
-        with pytest.raises(SystemExit) as end:
-            fairmdp.cli.main()
-        out, err = capsys.readouterr()
-        return end.value.code or 0, out, err
-
-    return call
 
 
 @pytest.fixture
