@@ -68,7 +68,8 @@ def every_state(rng):
     """The paper's setting: a quota for every state."""
     mdp = model(rng, int(rng.integers(2, 80)))
     nu = Chain.of(mdp, np.repeat(1 / mdp.n_actions, mdp.n_actions)).shares
-    return Problem(mdp, rho=nu * rng.uniform(0, 1.02) * (rng.random(nu.size) < rng.uniform(0.2, 1)))
+    rho = nu * rng.uniform(0, 1.02) * (rng.random(nu.size) < rng.uniform(0.2, 1))
+    return Problem(mdp, rho=rho / max(1.0, rho.sum()))
 
 
 def ties(rng):
@@ -89,7 +90,7 @@ def exact_share(rng):
     """A quota from both sides with nothing between."""
     problem = planted(rng, model(rng, int(rng.integers(2, 30))))
     middle = (problem.at_least + problem.at_most) / 2
-    middle /= max(1.0, float(middle.sum()))  # more than all of the time is refused at once
+    middle /= max(1.0, middle.sum())  # more than all of the time is refused at once
     return problem.with_bounds(middle, middle)
 
 
