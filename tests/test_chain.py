@@ -173,3 +173,10 @@ def test_deviation_norm_is_that_of_the_matrix():
 def test_one_state():
     chain = Chain(csr_array([[1.0]]))
     assert chain.shares.tolist() == [1] and chain.mixing_time == 1 and chain.bias([3.0]).tolist() == [0]
+
+
+def test_a_transient_state_that_is_hardly_ever_left():
+    """Its leaving is lost in ``1 - p``, which once made the system singular."""
+    P = np.array([[1, 0, 0], [0, 1, 0], [1e-17, 3e-17, 1.0]])
+    assert Chain(csr_array(P)).shares_from([0, 0, 1]) == pytest.approx([0.25, 0.75, 0])
+    assert Chain(csr_array(P)).shares_from([0.5, 0.5, 0]) == pytest.approx([0.5, 0.5, 0])

@@ -53,6 +53,9 @@ def weighted(weights, r, s_of, *quotas):
 
 
 REGRESSIONS = {
+    "no quotas, and a state that is left once in 1e17 steps on the way to one of two ends": weighted(
+        [[0, 0, 0, 1], [0, 1, 0, 1e-17], [0, 0, 0, 1], [0, 0, 1, 0], [0, 0, 0, 1]], [0.0] * 5, [0, 1, 1, 2, 3]
+    ),
     "one policy with two classes came back as a column four hundred times": weighted(
         [[1, 0], [1, 0], [1e-291, 1], [0, 1], [0, 1]], [0.0, 3.0, -1.0, -1.0, 0.0], [0, 0, 0, 1, 1]
     ),

@@ -106,14 +106,22 @@ class Chain:
         """Expected long-run share of time in each state from a distribution of the first state, (S,)."""
         start = real_vector("initial", initial, self.n_states)
         transient = np.setdiff1d(np.arange(self.n_states), np.concatenate(self.closed_classes))
-        weights = [start[states].sum() for states in self.closed_classes]
-        if transient.size:
-            stay = eye_array(transient.size, format="csc") - _restricted(self.P, transient)
-            visits = splu(stay.T.tocsc()).solve(start[transient])
-            entering = self.P[transient].T @ visits
-            weights = [w + entering[c].sum() for w, c in zip(weights, self.closed_classes, strict=True)]
-        mixture: Floats = np.asarray(weights) @ np.array(self.laws)
+        weights = np.array([start[states].sum() for states in self.closed_classes])
+        if start[transient].any():
+            entering = self.P[transient].T @ self._visits(transient, start[transient])
+            entered = np.array([entering[states].sum() for states in self.closed_classes])
+            weights += entered * (start[transient].sum() / entered.sum())
+        mixture: Floats = weights @ np.array(self.laws)
         return mixture
+
+    def _visits(self, transient: Ints, start: Floats) -> Floats:
+        """Expected steps in each of the transient states."""
+        identity = eye_array(transient.size, format="csc")
+        stay = (identity - _restricted(self.P, transient)).T.tocsc()
+        try:
+            return splu(stay).solve(start)
+        except RuntimeError:  # singular: a state is left so rarely that 1 - p is 0, so all are left a little
+            return splu((stay + np.finfo(float).eps * identity).tocsc()).solve(start)
 
     @cached_property
     def periods(self) -> tuple[int, ...]:
