@@ -29,6 +29,9 @@ _REACH = 10.0  # seconds in which a cluster's port must answer
 _STORE = 2**28  # bytes that a private cluster takes for results under way
 
 
+_secret: dict[str, str] = {}  # of this process: Ray reads it once, when it is imported
+
+
 class RayCluster(Engine):
     """Engine of workers on a Ray cluster; the same promises as those of a `ProcessPool`.
 
@@ -133,6 +136,8 @@ class _Actor(Worker):
 
 def _connected(address: str, workers: int) -> tuple[ModuleType, bool]:
     """Ray, connected to a cluster, and whether it was us who connected it."""
+    if address not in (_PRIVATE, _RUNNING):
+        _check_reach(address)
     with _environment(_secluded() if address == _PRIVATE else {}):
         try:
             import ray
@@ -140,8 +145,6 @@ def _connected(address: str, workers: int) -> tuple[ModuleType, bool]:
             raise EngineError(
                 "Ray is not installed\n  install the extra: pip install 'fairmdp[ray]', or take processes"
             ) from None
-        if address not in (_PRIVATE, _RUNNING):
-            _check_reach(address)
         if ray.is_initialized():
             return ray, False
         how: dict[str, Any] = {"address": address, "log_to_driver": False, "configure_logging": False}
@@ -174,9 +177,9 @@ def _check_reach(address: str) -> None:
 def _secluded() -> dict[str, str]:
     """Settings of a cluster for this process alone: loopback, a secret, no reports to anybody."""
     settings = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
-    if "RAY_AUTH_MODE" not in os.environ:
-        settings |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-    return settings
+    if "ray" not in sys.modules and "RAY_AUTH_MODE" not in os.environ:
+        _secret.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
+    return settings | _secret
 
 
 @contextmanager
