@@ -74,7 +74,6 @@ def test_simulate_in_processes_changes_nothing(run):
     ],
 )
 def test_bad_files_and_places_are_named(run, kept, words, message):
-    pytest.importorskip("ray", reason="ray is not installed")
     Path("empty.json").write_text("{}")
     Path("short.json").write_text('{"policy": [1.0]}')
     ended = run("certify", "walks:walk", *words)
