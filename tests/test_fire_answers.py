@@ -53,6 +53,9 @@ def weighted(weights, r, s_of, *quotas):
 
 
 REGRESSIONS = {
+    "a move of 1e-300 after a move of 1e-300, whose product is 0": weighted(
+        [[0, 0, 0, 1], [0, 0, 0, 1], [0, 0, 1, 1e-300], [0, 1e-300, 1, 0]], [0.0] * 4, [0, 1, 2, 3]
+    ),
     "no quotas, and a state that is left once in 1e17 steps on the way to one of two ends": weighted(
         [[0, 0, 0, 1], [0, 1, 0, 1e-17], [0, 0, 0, 1], [0, 0, 1, 0], [0, 0, 0, 1]], [0.0] * 5, [0, 1, 1, 2, 3]
     ),

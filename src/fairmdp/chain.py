@@ -288,8 +288,9 @@ def _gth(A: Floats) -> Floats:
     """Law of an irreducible chain by elimination without subtractions (Grassmann, Taksar, Heyman 1985)."""
     n = A.shape[0]
     for k in range(n - 1, 0, -1):
+        leaving = max(float(A[k, :k].sum()), 5e-324)  # a product of rare moves may be 0
         with np.errstate(over="ignore"):
-            A[:k, k] = np.minimum(A[:k, k] / A[k, :k].sum(), 1e290)
+            A[:k, k] = np.minimum(A[:k, k] / leaving, 1e290)
         A[:k, :k] += np.outer(A[:k, k], A[k, :k])
     nu = np.zeros(n)
     nu[0] = 1.0
