@@ -8,6 +8,7 @@ import pytest
 
 from fairmdp import Problem, ProblemError, Status, scenarios, solve, verify
 from fairmdp.solvers import deadline as deadline_module
+from fairmdp.solvers import dual
 from fairmdp.solvers.deadline import INTERRUPTED, OUT_OF_TIME, Deadline, OutOfTimeError, stop_note
 
 HARD = scenarios.garnet(n_states=3000, tightness=0.99, seed=1)
@@ -22,7 +23,7 @@ def test_out_of_time(method, problem):
     """No time at all, or too little for HiGHS: a policy and a ceiling for want of better ones."""
     sol = solve(problem, method=method, seconds=1e-6 if method != "lp" else 0.2)
     assert OUT_OF_TIME in sol.notes and verify(problem, sol).ok
-    assert sol.status in (Status.FEASIBLE, Status.UNDECIDED)
+    assert sol.status is Status.FEASIBLE  # the uniform policy is, so that no search need end with less
     assert sol.upper <= problem.mdp.r.max() + 1e-9
 
 
@@ -40,6 +41,33 @@ def test_what_was_found_by_then_is_kept(method, monkeypatch):
     sol = solve(HARD, method=method, tol=1e-9, seconds=1e5, progress=watch)
     assert OUT_OF_TIME in sol.notes and sol.status is Status.FEASIBLE and verify(HARD, sol).ok
     assert sol.upper < 0.9 and sol.gap < 0.1
+
+
+def test_an_unfair_policy_is_mixed_with_the_uniform_one(monkeypatch):
+    """The clock jumps while the search is outside the quotas: what is returned is fair, and better than uniform."""
+    true = time.perf_counter
+    late = []
+    monkeypatch.setattr(deadline_module.time, "perf_counter", lambda: true() + 1e6 * bool(late))
+    record = dual._Search._record
+
+    def watch(search, point):
+        record(search, point)
+        late.append(search.lower)
+
+    monkeypatch.setattr(dual._Search, "_record", watch)
+    sol = solve(HARD, method="dual", seconds=1e5)
+    assert late == [-math.inf]
+    assert sol.status is Status.FEASIBLE and verify(HARD, sol).ok
+    uniform = solve(HARD, method="dual", seconds=1e-6)
+    assert 0 <= sol.worst_slack < 1e-6 and sol.gain > uniform.gain + 0.01
+    assert any(
+        note.endswith("of the time is the uniform policy's, so that the quotas are met") for note in sol.notes
+    )
+
+
+def test_without_a_fair_uniform_policy_nothing_is_mixed():
+    sol = solve(HARD.with_bounds(HARD.at_least * 1.2), method="dual", seconds=1e-6)
+    assert sol.status is Status.UNDECIDED and sol.notes == (OUT_OF_TIME,)
 
 
 def test_deadline():

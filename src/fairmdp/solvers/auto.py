@@ -16,7 +16,7 @@ from fairmdp.solution import Solution, Status
 from fairmdp.solvers.deadline import INTERRUPTED, OUT_OF_TIME, Deadline
 from fairmdp.solvers.lp import solve_lp
 from fairmdp.solvers.policy import uniform_policy
-from fairmdp.solvers.repair import CONNECTED
+from fairmdp.solvers.repair import CONNECTED, fall_back
 from fairmdp.validation import Floats
 
 METHODS = ("lp", "dual", "proximal", "colgen", "mirror")
@@ -82,8 +82,17 @@ def solve(
     if not isinstance(problem, Problem):
         raise ProblemError(f"solve takes a Problem, got a {type(problem).__name__}")
     deadline = Deadline(seconds)
-    if method != "auto":
-        return _run(method, problem, tol, start, deadline, progress)
+    if method == "auto":
+        solution = _choose_and_run(problem, tol, start, deadline, progress)
+    else:
+        solution = _run(method, problem, tol, start, deadline, progress)
+    return fall_back(problem, solution) if _stopped(solution) else solution
+
+
+def _choose_and_run(
+    problem: Problem, tol: float, start: Solution | None, deadline: Deadline, progress: Progress | None
+) -> Solution:
+    """Let the method of choice answer, and another one where it stalls."""
     chosen, reason = choose(problem)
     try:
         first = _run(chosen, problem, tol, start, deadline, progress)

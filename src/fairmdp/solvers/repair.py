@@ -22,11 +22,13 @@ from fairmdp.solvers.conclude import conclude
 from fairmdp.solvers.deadline import Deadline, OutOfTimeError, stop_note
 from fairmdp.solvers.flow_lp import FlowLP
 from fairmdp.solvers.policy import policy_of, uniform_policy
+from fairmdp.solvers.prices import price_box, tightened
 from fairmdp.validation import Floats
 
 CONNECTED = "so that the policy's chain is connected"
 """How the note ends that says what a connection cost."""
 
+_HAIR = 1e-8  # by which a mixture meets its quotas, so that it can be proved
 _MARGINS = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 
 
@@ -81,6 +83,45 @@ def margins(problem: Problem, solution: Solution) -> Iterator[tuple[float, Float
     for margin in (first, *(m for m in _MARGINS if m > first)):
         # Nearly in proportion, so that a thousand small quotas do not add up to more than there is.
         yield margin, margin * (bound + 1e-3)
+
+
+def fall_back(problem: Problem, solution: Solution) -> Solution:
+    """Of a search that was stopped before it had a fair policy: as much of its last one as fairness allows.
+
+    The rest is the uniform policy, where that is fair; elsewhere the solution is returned as it is.
+    """
+    mdp = problem.mdp
+    uniform = uniform_policy(mdp)
+    chain = Chain.of(mdp, uniform)
+    if solution.status is not Status.UNDECIDED or len(chain.closed_classes) > 1:
+        return solution
+    spread = uniform * chain.shares[mdp.s_of]
+    pull = _pull_to_meet(problem, problem.members @ solution.occupancy, problem.members @ spread)
+    if pull is None:
+        return solution
+    note = f"{pull:.0%} of the time is the uniform policy's, so that the quotas are met"
+    mixed = conclude(
+        problem,
+        policy_of(mdp, (1 - pull) * solution.occupancy + pull * spread),
+        solution.bias,
+        solution.prices,
+        tol=solution.tol,
+        method=solution.method,
+        counters=solution.counters,
+        notes=(*solution.notes, note),
+    )
+    return solution if mixed.status is Status.UNDECIDED else mixed
+
+
+def _pull_to_meet(problem: Problem, shares: Floats, spread: Floats) -> float | None:
+    """Least weight of the shares `spread` that meets the quotas with a hair to spare; None if none does."""
+    low, high = tightened(*price_box(problem), _HAIR)
+    if ((spread < low) | (spread > high)).any():
+        return None
+    short = np.maximum(low - shares, shares - high)  # (K,)
+    lacking = short > 0
+    room = np.minimum(spread - low, high - spread)[lacking]
+    return float((short[lacking] / (short[lacking] + room)).max(initial=0.0))
 
 
 def gave_up(margin: float) -> str:
