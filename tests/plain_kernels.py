@@ -1,13 +1,12 @@
 """Kernels without the compiler (NUMBA_DISABLE_JIT=1), as coverage and debuggers need them: slow, and the same.
 
-numba runs an intrinsic in compiled code only; these are the three of the lazy kernel in Python.
+numba runs an intrinsic in compiled code only; these are the two of the lazy kernel in Python.
 """
 
 from fairmdp.kernels import lazy
 
 
 def install():
-    lazy.prefetch = lambda array, i: None
     lazy.node_child = lambda tree, node, v: int((tree[node] <= v).sum())
     lazy.node_add = _node_add
 

@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 from fairmdp import MDP, Chain, Problem, ProblemError, Quota, Status, scenarios, solve_lp, verify
 from fairmdp.chain import policy_matrix
 from fairmdp.kernels import bellman
+from fairmdp.kernels.prefetch import NEAR
 from fairmdp.solvers import conflict
 from fairmdp.solvers.colgen import solve_colgen
 from fairmdp.solvers.dual import solve_dual
@@ -180,15 +181,34 @@ def test_greedy_backup(model):
     np.testing.assert_array_equal(kept, ptr[:-1])  # all are ties
 
 
-def test_chain_and_its_transpose(model):
+def test_chain(model):
     problem, device, _, _, pi = model
     chain = device.follow(pi)
     n = problem.mdp.n_states
     dense = csr_array((chain.vals, chain.cols, chain.starts), shape=(n, n)).toarray()
     np.testing.assert_allclose(dense, policy_matrix(problem.mdp, pi).toarray())
-    turned = [np.empty_like(array) for array in chain]
-    bellman.transpose(*chain, *turned)
-    np.testing.assert_allclose(csr_array(tuple(turned[::-1]), shape=(n, n)).toarray(), dense.T)
+
+
+def test_sweeps_over_more_states_than_are_near():
+    """Entries are asked for ahead of their use, in the last rows too."""
+    n, rng = NEAR + 100, np.random.default_rng(0)
+    cols = rng.integers(0, n, 3 * n).astype(np.int32)
+    vals = rng.dirichlet(np.ones(3), n).ravel()
+    chain = bellman.Chain(np.arange(0, 3 * n + 1, 3), cols, vals)
+    P = csr_array((vals, cols, chain.starts), shape=(n, n))
+    nu, work = rng.dirichlet(np.ones(n)), np.empty(n)
+    moved = nu.copy()
+    bellman.law_sweeps(*chain, moved, work, 0.1, 0.0, 1)
+    np.testing.assert_allclose(moved, 0.9 * (nu @ P) + 0.1 * nu, rtol=1e-12)
+    e, h = rng.random(n), np.zeros(n)
+    once = 0.9 * (P @ e) + 0.1 * e
+    left = e.copy()
+    bellman.value_sweeps(*chain, h, left, work, 0.1, 0.0, 1)
+    np.testing.assert_allclose(left - left[0], once - once[0], atol=1e-14)
+    F, H = rng.random((n, 2), dtype=np.float32), rng.random((n, 2), dtype=np.float32)
+    expected = F + P @ H
+    bellman.block_sweeps(*chain, F, H, np.empty_like(H), 0.0, 0.0, 1)
+    np.testing.assert_allclose(H, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("kind", [bellman.Sweeps, bellman.Factored])

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, eye_array
 from scipy.sparse.linalg import splu
 
+from fairmdp.kernels.prefetch import AHEAD, NEAR, prefetch
 from fairmdp.mdp import MDP
 
 F8 = NDArray[np.float64]
@@ -49,6 +50,7 @@ def soft_backup(
 ) -> tuple[float, float, float]:
     """Pi = softmax(q / tau), q = r + G.T mu + P h; e = soft maximum of q - h; min e, max e, max q - h."""
     low, high, top = np.inf, -np.inf, -np.inf
+    last, far = col.size - 1, h.size > NEAR
     for s in range(h.size):
         best = -np.inf
         for i in range(ptr[s], ptr[s + 1]):
@@ -56,6 +58,8 @@ def soft_backup(
             for j in range(gptr[i], gptr[i + 1]):
                 q += gval[j] * mu[gcol[j]]
             for k in range(row[i], row[i + 1]):
+                if far:
+                    prefetch(h, col[min(k + AHEAD, last)])
                 q += val[k] * h[col[k]]
             pi[i] = q
             best = max(best, q)
@@ -93,6 +97,7 @@ def greedy_backup(
 ) -> tuple[float, float]:
     """Choice = argmax q, the old one where it is within tie of it; e = max q - h; min e, max e."""
     low, high = np.inf, -np.inf
+    last, far = col.size - 1, h.size > NEAR
     for s in range(h.size):
         best, kept, arg = -np.inf, -np.inf, -1
         for i in range(ptr[s], ptr[s + 1]):
@@ -100,6 +105,8 @@ def greedy_backup(
             for j in range(gptr[i], gptr[i + 1]):
                 q += gval[j] * mu[gcol[j]]
             for k in range(row[i], row[i + 1]):
+                if far:
+                    prefetch(h, col[min(k + AHEAD, last)])
                 q += val[k] * h[col[k]]
             if q > best:
                 best, arg = q, i
@@ -138,31 +145,12 @@ def chain_entries(ptr: I8, row: I4, col: I4, val: F8, pi: F8, cols: I4, vals: F8
 
 
 @njit(cache=True, nogil=True)
-def transpose(starts: I8, cols: I4, vals: F8, starts_t: I8, cols_t: I4, vals_t: F8) -> None:
-    """Transpose of a square CSR matrix, by counting."""
-    n = starts.size - 1
-    starts_t[:] = 0
-    for k in range(starts[n]):
-        starts_t[cols[k] + 1] += 1
-    for s in range(n):
-        starts_t[s + 1] += starts_t[s]
-    for s in range(n):
-        for k in range(starts[s], starts[s + 1]):
-            at = starts_t[cols[k]]
-            cols_t[at] = s
-            vals_t[at] = vals[k]
-            starts_t[cols[k]] += 1
-    for s in range(n, 0, -1):
-        starts_t[s] = starts_t[s - 1]
-    starts_t[0] = 0
-
-
-@njit(cache=True, nogil=True)
 def value_sweeps(
     starts: I8, cols: I4, vals: F8, h: F8, e: F8, work: F8, damping: float, tol: float, most: int
 ) -> tuple[float, int]:
     """H += sum_j P^j e until span(P^j e) <= tol: solves (I - P) dh = e up to a constant; span, sweeps."""
-    n = h.size
+    n, last = h.size, cols.size - 1
+    far = n > NEAR
     for s in range(n):
         h[s] += (1 - damping) * e[s]
     span = np.inf
@@ -171,6 +159,8 @@ def value_sweeps(
         for s in range(n):
             acc = 0.0
             for k in range(starts[s], starts[s + 1]):
+                if far:
+                    prefetch(e, cols[min(k + AHEAD, last)])
                 acc += vals[k] * e[cols[k]]
             acc += damping * (e[s] - acc)
             work[s] = acc
@@ -188,25 +178,29 @@ def value_sweeps(
 
 @njit(cache=True, nogil=True)
 def law_sweeps(
-    starts_t: I8, cols_t: I4, vals_t: F8, nu: F8, work: F8, damping: float, tol: float, most: int
+    starts: I8, cols: I4, vals: F8, nu: F8, work: F8, damping: float, tol: float, most: int
 ) -> tuple[float, int]:
     """Nu <- nu P until it is within tol of rest in L1, at the rate it converges; that distance, sweeps."""
-    n = nu.size
-    last, rate, error = np.inf, 0.0, np.inf
+    n, last = nu.size, cols.size - 1
+    far = n > NEAR
+    before, rate, error = np.inf, 0.0, np.inf
     for sweep in range(1, most + 1):
+        for s in range(n):
+            work[s] = damping * nu[s]
+        for s in range(n):
+            moving = (1 - damping) * nu[s]
+            for k in range(starts[s], starts[s + 1]):
+                if far:
+                    prefetch(work, cols[min(k + AHEAD, last)])
+                work[cols[k]] += vals[k] * moving
         change, total = 0.0, 0.0
         for s in range(n):
-            acc = 0.0
-            for k in range(starts_t[s], starts_t[s + 1]):
-                acc += vals_t[k] * nu[cols_t[k]]
-            acc += damping * (nu[s] - acc)
-            change += abs(acc - nu[s])
-            work[s] = acc
-            total += acc
+            change += abs(work[s] - nu[s])
+            total += work[s]
         for s in range(n):
             nu[s] = work[s] / total
-        rate = max(change / last, 0.95 * rate)  # complex eigenvalues make single ratios oscillate
-        last = change
+        rate = max(change / before, 0.95 * rate)  # complex eigenvalues make single ratios oscillate
+        before = change
         error = change / (1 - rate) if rate < 1 else np.inf
         if error <= tol or change <= 1e-15:
             return error, sweep
@@ -219,6 +213,7 @@ def block_sweeps(
 ) -> tuple[float, int]:
     """H <- F + P H column by column until every residual has span <= tol; largest span, sweeps."""
     n, K = H.shape
+    last, far = cols.size - 1, H.size > NEAR
     acc = np.empty(K)
     low, high = np.empty(K), np.empty(K)
     source, target = H, work
@@ -229,6 +224,8 @@ def block_sweeps(
             for m in range(K):
                 acc[m] = F[s, m]
             for k in range(starts[s], starts[s + 1]):
+                if far:
+                    prefetch(source, cols[min(k + AHEAD, last)])
                 weight = vals[k]
                 t = cols[k]
                 for m in range(K):
@@ -282,6 +279,7 @@ def curvature(
 ) -> None:
     """C[k, l] = sum_s nu_s Cov_{a ~ pi(s)}(q_k, q_l) with q_k(s, a) = G_k(s, a) + P_sa H_k."""
     K = H.shape[1]
+    last, far = col.size - 1, H.size > NEAR
     q, base, mean = np.empty(K), np.empty(K), np.empty(K)
     square = np.empty((K, K))
     C[:] = 0.0
@@ -301,6 +299,8 @@ def curvature(
                 for j in range(gptr[i], gptr[i + 1]):
                     q[gcol[j]] += gval[j]
                 for k in range(row[i], row[i + 1]):
+                    if far:
+                        prefetch(H, col[min(k + AHEAD, last)])
                     for m in range(K):
                         q[m] += val[k] * H[col[k], m]
                 if (
@@ -500,9 +500,7 @@ class Sweeps:
     def law(self, chain: Chain, nu: F8, tol: float) -> tuple[F8, float]:
         """Long-run law of a chain from a guess, and an estimate of its L1 error."""
         nu = nu.copy()
-        starts, cols, vals = np.empty_like(chain.starts), np.empty_like(chain.cols), np.empty_like(chain.vals)
-        transpose(*chain, starts, cols, vals)
-        error, count = law_sweeps(starts, cols, vals, nu, self._work, self.damping, tol, self.most)
+        error, count = law_sweeps(*chain, nu, self._work, self.damping, tol, self.most)
         self.sweeps += count
         return nu, error
 

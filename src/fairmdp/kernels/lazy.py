@@ -50,11 +50,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import njit, types
-from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from fairmdp.kernels.mirror import Model, _deepen
+from fairmdp.kernels.prefetch import prefetch, row_pointer
 
 F8 = NDArray[np.float64]
 I8 = NDArray[np.int64]
@@ -204,30 +204,6 @@ def _tree_nodes(n: int) -> int:
 # --- intrinsics -------------------------------------------------------------------------------------
 
 
-def _row_pointer(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    """Address of ``array[i]`` (its first element if two-dimensional), without wrap-around."""
-    ary = context.make_array(sig.args[0])(context, builder, args[0])
-    zero = context.get_constant(types.intp, 0)
-    inds = [args[1]] + [zero] * (sig.args[0].ndim - 1)
-    return cgutils.get_item_pointer(context, builder, sig.args[0], ary, inds, wraparound=False)
-
-
-@intrinsic
-def prefetch(typingctx: Any, array: Any, i: Any) -> Any:
-    """Ask for the cache line of ``array[i]``."""
-    sig = types.void(array, types.intp)
-
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        pointer = builder.bitcast(_row_pointer(context, builder, sig, args), cgutils.voidptr_t)
-        i32 = ir.IntType(32)
-        fnty = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, i32, i32, i32])
-        fn = cgutils.get_or_insert_function(builder.module, fnty, "llvm.prefetch.p0")
-        builder.call(fn, [pointer, i32(0), i32(3), i32(1)])
-        return context.get_dummy_value()
-
-    return sig, codegen
-
-
 _V16 = ir.VectorType(ir.DoubleType(), FAN)
 _I16 = ir.IntType(32)
 
@@ -243,7 +219,7 @@ def node_child(typingctx: Any, tree: Any, node: Any, v: Any) -> Any:
     sig = types.int64(tree, types.intp, types.float64)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        pointer = builder.bitcast(_row_pointer(context, builder, sig, args), _V16.as_pointer())
+        pointer = builder.bitcast(row_pointer(context, builder, sig, args), _V16.as_pointer())
         prefix = builder.load(pointer, align=8, typ=_V16)
         hit = builder.fcmp_ordered("<=", prefix, _splat(builder, args[2], _V16))
         mask = builder.bitcast(hit, ir.IntType(FAN))
@@ -258,7 +234,7 @@ def node_add(typingctx: Any, tree: Any, node: Any, child: Any, d: Any) -> Any:
     sig = types.void(tree, types.intp, types.int64, types.float64)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        pointer = builder.bitcast(_row_pointer(context, builder, sig, args), _V16.as_pointer())
+        pointer = builder.bitcast(row_pointer(context, builder, sig, args), _V16.as_pointer())
         lane = ir.VectorType(ir.IntType(64), FAN)
         after = builder.icmp_signed(">", ir.Constant(lane, list(range(FAN))), _splat(builder, args[2], lane))
         zero = ir.Constant(_V16, [0.0] * FAN)
