@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -12,9 +11,8 @@ import numpy as np
 from fairmdp.errors import ProblemError
 from fairmdp.frontiers.curve import Frontier
 from fairmdp.frontiers.family import Family
-from fairmdp.problem import Problem
-from fairmdp.solution import Solution, Status
-from fairmdp.solvers.auto import choose, solve
+from fairmdp.solution import Solution
+from fairmdp.solvers.warm import WarmSolver
 from fairmdp.validation import Floats, check_count
 
 T = TypeVar("T")
@@ -58,52 +56,13 @@ def frontier_at(
 
 def solve_run(family: Family, method: str, tol: float, values: Sequence[float]) -> list[Solution]:
     """Solutions at ascending values, up to the first that cannot be met: neither can those beyond it."""
-    solver = _solver(family.problem, method, tol)
+    warm = WarmSolver(method=method, tol=tol)
     solutions: list[Solution] = []
     for value in map(float, values):
-        solution = family.solve(value, solver)
+        solution = family.solve(value, warm.solve)
         if solution is None:  # refused outright
             break
         solutions.append(solution)
         if not solution.has_policy:
             break
     return solutions
-
-
-def _solver(problem: Problem, method: str, tol: float) -> Callable[[Problem], Solution]:
-    """A solver that remembers what it has found for the same model under other bounds."""
-    chosen, reason = choose(problem) if method == "auto" else (method, "")
-    if chosen == "colgen":
-        return _Columns(tol, reason)
-    return _Starts(method, tol)
-
-
-class _Starts:
-    """`solve`, from the last solution."""
-
-    def __init__(self, method: str, tol: float) -> None:
-        self._method, self._tol = method, tol
-        self._last: Solution | None = None
-
-    def __call__(self, problem: Problem) -> Solution:
-        solution = solve(problem, method=self._method, tol=self._tol, start=self._last)
-        if solution.has_policy:
-            self._last = solution
-        return solution
-
-
-class _Columns:
-    """Column generation from all columns so far; where it stalls, `solve` picks what else to try."""
-
-    def __init__(self, tol: float, reason: str) -> None:
-        from fairmdp.solvers.colgen import Sweep  # compiled kernels
-
-        self._sweep, self._tol, self._reason = Sweep(tol=tol), tol, reason
-
-    def __call__(self, problem: Problem) -> Solution:
-        solution = self._sweep.solve(problem)
-        if not self._reason:
-            return solution
-        if solution.status not in (Status.OPTIMAL, Status.INFEASIBLE):
-            return solve(problem, tol=self._tol, start=solution)
-        return replace(solution, method=f"{solution.method}; {self._reason}")

@@ -23,7 +23,7 @@ METHODS = ("lp", "dual", "proximal", "colgen", "mirror")
 
 Progress = Callable[[dict[str, float]], None]
 
-_LP_PAIRS = 2500  # below this a linear program is done before anything else has been compiled
+_LP_PAIRS = 1500  # below this a linear program is done before anything else has been compiled
 _LP_STUCK_PAIRS = 50_000  # and up to this it copes best with policies that stay where they began
 _LP_RESCUE_PAIRS = 20_000  # and up to this it may be asked after another method has stalled
 _FEW_QUOTAS = 100

@@ -101,7 +101,7 @@ class Sweep:
         self._search: Search | None = None
         self._last: tuple[Floats, Evaluated] | None = None
 
-    def solve(self, problem: Problem) -> Solution:
+    def solve(self, problem: Problem, progress: Progress | None = None) -> Solution:
         """Best gain of the same model and quotas as before, under these bounds."""
         if self._search is None:
             self._search = _begun(problem, self._tol, None)
@@ -109,7 +109,7 @@ class Sweep:
         else:
             self._search.turn_to(problem, _master(problem, self._tol))
         search = self._search
-        _run(search, self._tol, None)
+        _run(search, self._tol, _reporter(problem, progress))
         if search.upper < 0:
             h, mu = _witness(problem, search)
             if rounded.ceiling(problem, np.zeros(problem.mdp.n_pairs), h, mu) < 0:

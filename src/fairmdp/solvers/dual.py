@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fairmdp.device_problem import DeviceProblem
-from fairmdp.kernels.bellman import DENSE, F4, Backup, Chain, price_step
+from fairmdp.kernels.bellman import F4, Backup, Chain, price_step
 from fairmdp.kernels.cuda.launcher import out_of_memory_is_a_message
 from fairmdp.problem import Problem
 from fairmdp.solution import Solution, Status
@@ -183,7 +183,7 @@ class _Search:
             mu, *vectors = start_from(self.problem, start, self.scale)
             h, nu, tau = *map(self.device.put, vectors), _WARM
         for retry in range(2):
-            if retry or S <= DENSE:
+            if retry:
                 self.device = self.device.patient()
             if self.point is not None:
                 mu, h, nu, tau = self.point.mu, self.point.h, self.point.nu, self.point.tau

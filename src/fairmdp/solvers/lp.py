@@ -72,10 +72,42 @@ def solve_lp(
     .. [1] Puterman, *Markov Decision Processes*, Wiley 1994, Sections 8.8-8.9.
     .. [2] Ghalme, Nair, Patil and Zhou, AAMAS 2022. Their lambda is `-h`.
     """
-    tol = check_tol(tol)
-    method = f"lp: HiGHS {algorithm} over all state-action pairs"
-    start, deadline = time.perf_counter(), Deadline(seconds)
+    tol, start, deadline = check_tol(tol), time.perf_counter(), Deadline(seconds)
     lp = FlowLP(problem, problem.mdp.r, algorithm=algorithm, deadline=deadline)
+    method = f"lp: HiGHS {algorithm} over all state-action pairs"
+    return _solve(problem, lp, tol=tol, method=method, start=start, deadline=deadline)
+
+
+class WarmLP:
+    """Fair-LP of one model under changing bounds: each run starts from the last one's basis.
+
+    Examples
+    --------
+    >>> from fairmdp import scenarios
+    >>> problem, warm = scenarios.three_state(), WarmLP()
+    >>> [round(warm.solve(problem.with_bounds([0.1, 0.1, owed])).gain, 4) for owed in (0.2, 0.25, 0.3)]
+    [0.4695, 0.4434, 0.4174]
+    """
+
+    def __init__(self, *, tol: float = 1e-6) -> None:
+        self._tol = check_tol(tol)
+        self._lp: FlowLP | None = None
+
+    def solve(self, problem: Problem) -> Solution:
+        """Best gain of the same model and quotas as before, under these bounds."""
+        start = time.perf_counter()
+        if self._lp is None:
+            self._lp = FlowLP(problem, problem.mdp.r)
+        for k in range(problem.n_quotas):
+            self._lp.set_quota(k, problem.at_least[k], problem.at_most[k])
+        method = "lp: HiGHS simplex over all state-action pairs"
+        return _solve(problem, self._lp, tol=self._tol, method=method, start=start, deadline=Deadline(None))
+
+
+def _solve(
+    problem: Problem, lp: FlowLP, *, tol: float, method: str, start: float, deadline: Deadline
+) -> Solution:
+    """Run a program and claim what can be proved of its policy, or that there is none."""
     notes: tuple[str, ...] = ()
     try:
         answer = lp.run()

@@ -24,8 +24,9 @@ from fairmdp.errors import FairMDPError, ProblemError
 from fairmdp.frontiers import Frontier, frontier
 from fairmdp.mdp import MDP
 from fairmdp.problem import Problem
-from fairmdp.solution import Solution
+from fairmdp.solution import Solution, Status
 from fairmdp.solvers.auto import Progress, solve
+from fairmdp.solvers.warm import WarmSolver
 from fairmdp.web.document import Json, frontier_view, problem_view, solution_view, verdict_view
 from fairmdp.web.exports import export
 
@@ -88,10 +89,10 @@ class RefusedError(Exception):
 
 
 class _Opened:
-    """A problem that a worker knows, and its solution without quotas."""
+    """A problem that a worker knows, with what it found for other bounds and without quotas."""
 
     def __init__(self, source: Source) -> None:
-        self.source = source
+        self.source, self.warm = source, WarmSolver()
         self.problem = read_problem(source.target, source.params, source.rho, source.quotas)
         if self.problem.n_quotas > MOST_QUOTAS:
             raise RefusedError(
@@ -181,7 +182,9 @@ def _solve(opened: _Opened, request: Request, progress: Progress) -> Json:
         problem = opened.at(request)
     except ProblemError as error:
         return _too_much(opened, request, error)
-    solution = solve(problem, progress=progress)
+    solution = opened.warm.solve(problem, progress)
+    if solution.status is Status.INFEASIBLE and solution.infeasibility is None:
+        solution = solve(problem, progress=progress)  # which says why
     command = solve_command(opened.source, opened.problem, problem)
     return {**solution_view(problem, solution, opened.free), "command": command}
 
