@@ -29,7 +29,7 @@ def timed(what, *arguments):
 
 def refute(problem):
     """Look for a proof as `solve` does on models that mix fast."""
-    search = dual._Search(problem, 1e-6, Deadline(None), None)
+    search = dual._Search(problem, 1e-6, Deadline(None), None, on_device=False)
     search.run(None)
     assert search.upper < 0
     return search

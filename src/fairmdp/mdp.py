@@ -20,6 +20,7 @@ from fairmdp.validation import (
     Floats,
     Ints,
     count_of,
+    counted,
     first_repeat,
     frozen,
     names_of,
@@ -261,7 +262,8 @@ class MDP:
         return np.argsort(np.concatenate([self.s_of, np.arange(self.n_states)]), kind="stable")
 
     def __repr__(self) -> str:
-        return f"MDP({self.n_states} states, {self.n_pairs} pairs, {self.P.nnz} transitions)"
+        counts = {"state": self.n_states, "pair": self.n_pairs, "transition": self.P.nnz}
+        return f"MDP({', '.join(counted(count, noun) for noun, count in counts.items())})"
 
     @cached_property
     def _state_numbers(self) -> dict[str, int]:

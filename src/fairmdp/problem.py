@@ -20,6 +20,7 @@ from fairmdp.validation import (
     Floats,
     Ints,
     count_of,
+    counted,
     first_repeat,
     frozen,
     names_of,
@@ -300,8 +301,7 @@ class Problem:
         return sha.hexdigest()
 
     def __repr__(self) -> str:
-        quotas = f"{self.n_quotas} quota{'' if self.n_quotas == 1 else 's'}"
-        return f"Problem({repr(self.mdp)[4:-1]}, {quotas})"
+        return f"Problem({repr(self.mdp)[4:-1]}, {counted(self.n_quotas, 'quota')})"
 
     def _repr_html_(self) -> str:
         from fairmdp.notebook import problem_html

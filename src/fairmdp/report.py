@@ -9,6 +9,7 @@ import numpy as np
 from fairmdp.certificate import FAIR_TOL
 from fairmdp.problem import Problem
 from fairmdp.solution import Infeasibility, Solution, Status
+from fairmdp.validation import counted
 from fairmdp.weights import Units
 
 _MAX_ROWS = 20
@@ -16,11 +17,7 @@ _MAX_ROWS = 20
 
 def solution_text(name: str, problem: Problem, solution: Solution, free: Solution | None = None) -> str:
     """Answer first, proof beside it, detail below. `free` is the solution without quotas."""
-    mdp = problem.mdp
-    lines = [
-        f"{name}: {mdp.n_states} states, {mdp.n_pairs} pairs, {problem.n_quotas} quotas; {solution.method}",
-        "",
-    ]
+    lines = [f"{name}: {size_text(problem)}; {solution.method}", ""]
     if solution.infeasibility is not None:
         lines += infeasible_lines(problem, solution, solution.infeasibility)
     else:
@@ -28,6 +25,13 @@ def solution_text(name: str, problem: Problem, solution: Solution, free: Solutio
         lines += ["", *_quota_table(problem, solution), "", *_policy_lines(problem, solution)]
     lines += [f"  note    {note}" for note in solution.notes]
     return "\n".join(lines)
+
+
+def size_text(problem: Problem) -> str:
+    """How large a problem is."""
+    mdp = problem.mdp
+    counts = {"state": mdp.n_states, "pair": mdp.n_pairs, "quota": problem.n_quotas}
+    return ", ".join(counted(count, noun) for noun, count in counts.items())
 
 
 def infeasible_lines(problem: Problem, solution: Solution, why: Infeasibility) -> list[str]:

@@ -25,6 +25,11 @@ def count_of(count: Any, total: int, what: str) -> str:
     return f"{int(count)} of {total} {what} {'is' if count == 1 else 'are'}"
 
 
+def counted(count: int, noun: str) -> str:
+    """``1 quota``, ``2 quotas``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def there_are(names: Sequence[str] | None) -> str:
     """Ending of a message about an unknown name: which ones exist."""
     if not names:

@@ -119,13 +119,12 @@ def _progress(clock: Callable[[], float] = time.perf_counter) -> Callable[..., N
 
 
 def _text(source: str, problem: Problem, found: Estimate, proof: CertifiedPolicy | None) -> str:
-    from fairmdp.report import asked_text, columns
+    from fairmdp.report import asked_text, columns, size_text
 
-    mdp = problem.mdp
     slack = f"{found.worst_slack:+.4f}" if math.isfinite(found.worst_slack) else "-"
     better = f"; a better fair policy earns at most {max(found.gap, 0):.4f} more" if found.feasible else ""
     lines = [
-        f"{source}: {mdp.n_states} states, {mdp.n_pairs} pairs, {problem.n_quotas} quotas; "
+        f"{source}: {size_text(problem)}; "
         f"plug-in from {found.samples:,} samples, at least {found.min_samples:,} of every pair",
         "",
         f"  gain    {found.gain:.4f} +- {found.gain_se:.4f} (estimate); worst slack {slack}{better}",

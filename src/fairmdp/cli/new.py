@@ -50,6 +50,7 @@ def _command(name: str, function: Callable[..., Problem]) -> click.Command:
 
     def write(out: str | None, **given: str | None) -> None:
         from fairmdp import io
+        from fairmdp.report import size_text
 
         values: dict[str, Any] = {
             key: parse_like(defaults[key], text, _option(key))
@@ -58,8 +59,7 @@ def _command(name: str, function: Callable[..., Problem]) -> click.Command:
         }
         problem, path = function(**values), out or f"{name}.toml"
         io.save(problem, path)
-        mdp = problem.mdp
-        click.echo(f"wrote {path}: {mdp.n_states} states, {mdp.n_pairs} pairs, {problem.n_quotas} quotas")
+        click.echo(f"wrote {path}: {size_text(problem)}")
         click.echo(f"next: fairmdp solve {path}")
 
     options: list[click.Parameter] = [

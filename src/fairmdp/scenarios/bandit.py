@@ -30,7 +30,7 @@ def bandit(pay: ArrayLike = (1.0, 0.7, 0.4), quota: ArrayLike = (0.0, 0.1, 0.2))
     Examples
     --------
     >>> bandit()
-    Problem(1 states, 3 pairs, 3 transitions, 3 quotas)
+    Problem(1 state, 3 pairs, 3 transitions, 3 quotas)
     """
     n_arms = np.size(pay)
     if n_arms == 0:
