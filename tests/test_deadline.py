@@ -6,10 +6,13 @@ import time
 import numpy as np
 import pytest
 
-from fairmdp import Problem, ProblemError, Status, scenarios, solve, verify
+from fairmdp import Chain, Problem, ProblemError, Status, scenarios, solve, verify
 from fairmdp.solvers import deadline as deadline_module
 from fairmdp.solvers import dual
+from fairmdp.solvers.conclude import conclude
 from fairmdp.solvers.deadline import INTERRUPTED, OUT_OF_TIME, Deadline, OutOfTimeError, stop_note
+from fairmdp.solvers.policy import uniform_policy
+from fairmdp.solvers.repair import fall_back
 
 HARD = scenarios.garnet(n_states=3000, tightness=0.99, seed=1)
 PER_STATE = Problem(HARD.mdp, rho=np.full(3000, 1e-5))
@@ -63,6 +66,18 @@ def test_an_unfair_policy_is_mixed_with_the_uniform_one(monkeypatch):
     assert any(
         note.endswith("of the time is the uniform policy's, so that the quotas are met") for note in sol.notes
     )
+
+
+def test_quotas_smaller_than_a_hair():
+    """States that are hardly ever visited are owed hardly anything, and get it from the uniform policy."""
+    mdp = scenarios.jobs(queue=9, arrivals=(0.1, 0.1), capacity=1, max_arrivals=1, max_withdrawals=1).mdp
+    shares = Chain.of(mdp, uniform_policy(mdp)).shares
+    assert 0 < shares.min() < 1e-9
+    problem, nothing = Problem(mdp, rho=0.3 * shares), np.zeros(mdp.n_states)
+    greedy = solve(Problem(mdp)).policy
+    unfair = conclude(problem, greedy, nothing, nothing, tol=1e-6, method="", counters={})
+    assert unfair.status is Status.UNDECIDED
+    assert fall_back(problem, unfair).status is Status.FEASIBLE
 
 
 def test_without_a_fair_uniform_policy_nothing_is_mixed():

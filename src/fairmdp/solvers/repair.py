@@ -28,7 +28,7 @@ from fairmdp.validation import Floats
 CONNECTED = "so that the policy's chain is connected"
 """How the note ends that says what a connection cost."""
 
-_HAIR = 1e-8  # by which a mixture meets its quotas, so that it can be proved
+_HAIR = 1e-8  # by which a mixture meets its quotas, so that it can be proved; a thousandth of small ones
 _MARGINS = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 
 
@@ -115,7 +115,8 @@ def fall_back(problem: Problem, solution: Solution) -> Solution:
 
 def _pull_to_meet(problem: Problem, shares: Floats, spread: Floats) -> float | None:
     """Least weight of the shares `spread` that meets the quotas with a hair to spare; None if none does."""
-    low, high = tightened(*price_box(problem), _HAIR)
+    bound = np.where(problem.at_least > 0, problem.at_least, problem.at_most)
+    low, high = tightened(*price_box(problem), np.minimum(_HAIR, 1e-3 * bound))
     if ((spread < low) | (spread > high)).any():
         return None
     short = np.maximum(low - shares, shares - high)  # (K,)
