@@ -22,7 +22,7 @@ from fairmdp import FairMDPError, ProblemError, Status, load, save, solve, verif
 from fairmdp.certificate.checker import reward_scale
 from fairmdp.solvers.auto import _disjoint_state_quotas
 
-METHODS = ("lp", "dual", "colgen", "proximal", "auto")
+METHODS = ("lp", "ipm", "dual", "colgen", "proximal", "auto")
 RATIONAL = 2_000  # transitions up to which claims are checked in rational arithmetic too
 ROUNDING = 2e-8  # by how much two proven numbers may miss each other, in reward spans
 SLOW = 60.0  # seconds of one answer that are worth a line

@@ -23,6 +23,10 @@ def slow_queue(n):
     return MDP(rows, r, np.repeat(np.arange(n), 2))
 
 
+def overlapping(count):
+    return [Quota(f"q{k}", states=[k, k + 1], at_least=1e-5) for k in range(count)]
+
+
 @pytest.mark.parametrize(
     "problem, method, words",
     [
@@ -31,8 +35,14 @@ def slow_queue(n):
         (Problem(scenarios.garnet(600, n_quotas=0).mdp, rho=np.full(600, 1e-4)), "proximal", "many disjoint quotas"),
         (Problem(slow_queue(1500), [Quota("low", states=range(700), at_least=0.4)]), "lp", "stay where they began"),
         (Problem(lattice_queue(9), [Quota("short", states=range(300), at_least=0.4)]), "colgen", "mixes slowly"),
+        (Problem(scenarios.garnet(600, n_quotas=0).mdp, overlapping(150)), "dual", "not too many"),
+        (Problem(scenarios.garnet(1600, n_quotas=0).mdp, overlapping(501)), "lp", "no other method"),
+        (Problem(lattice_queue(9), overlapping(150)), "ipm", "mixes slowly and its quotas are many"),
     ],
-    ids=["small", "few quotas", "a quota for every state", "stuck and small", "slow"],
+    ids=[
+        "small", "few quotas", "a quota for every state", "stuck and small", "slow", "some overlapping", "many overlapping",
+        "many and slow",
+    ],
 )  # fmt: skip
 def test_the_choice_and_its_reason(problem, method, words):
     chosen, reason = auto.choose(problem)
@@ -43,8 +53,7 @@ def test_slow_and_large_goes_to_column_generation(monkeypatch):
     monkeypatch.setattr(auto, "_LP_STUCK_PAIRS", 0)
     problem = Problem(slow_queue(1500), [Quota("low", states=range(700), at_least=0.4)])
     assert auto.choose(problem)[0] == "colgen"
-    many_overlapping = [Quota(f"q{k}", states=[k, k + 1], at_least=1e-5) for k in range(150)]
-    assert auto.choose(Problem(slow_queue(1500), many_overlapping))[0] == "lp"
+    assert auto.choose(Problem(slow_queue(1500), overlapping(150)))[0] == "lp"
 
 
 def test_the_reason_is_in_the_solution():
@@ -54,7 +63,7 @@ def test_the_reason_is_in_the_solution():
     assert solution.method.startswith("dual") and "chosen because" in solution.method
 
 
-@pytest.mark.parametrize("method", ["dual", "colgen"])
+@pytest.mark.parametrize("method", ["dual", "colgen", "ipm"])
 @pytest.mark.parametrize("seed", range(8))
 def test_methods_agree(method, seed):
     problem = random_problem(seed, n_max=25)
@@ -63,7 +72,7 @@ def test_methods_agree(method, seed):
     )
 
 
-@pytest.mark.parametrize("method", ["auto", "lp", "dual", "colgen", "proximal"])
+@pytest.mark.parametrize("method", ["auto", "lp", "ipm", "dual", "colgen", "proximal"])
 @pytest.mark.parametrize("owed", ["no quotas", "quotas of nothing"])
 def test_models_without_quotas(method, owed):
     """Relative value iteration by brute force says what the best gain is."""

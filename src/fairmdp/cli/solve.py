@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 @click.command()
 @problem_options
 @click.option(
-    "--method", default="auto", show_default=True, help="Solver: auto, lp, dual, proximal, colgen, mirror."
+    "--method",
+    default="auto",
+    show_default=True,
+    help="Solver: auto, lp, ipm, dual, proximal, colgen, mirror.",
 )
 @click.option(
     "--device", default="cpu", show_default=True, type=click.Choice(["cpu", "cuda"]),

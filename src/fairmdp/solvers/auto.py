@@ -14,19 +14,20 @@ from fairmdp.mdp import MDP
 from fairmdp.problem import Problem
 from fairmdp.solution import Solution, Status
 from fairmdp.solvers.deadline import INTERRUPTED, OUT_OF_TIME, Deadline
+from fairmdp.solvers.flow_lp import Algorithm
 from fairmdp.solvers.lp import solve_lp
 from fairmdp.solvers.policy import uniform_policy
 from fairmdp.solvers.repair import CONNECTED, fall_back
 from fairmdp.validation import Floats
 
-METHODS = ("lp", "dual", "proximal", "colgen", "mirror")
+METHODS = ("lp", "ipm", "dual", "proximal", "colgen", "mirror")
 
 Progress = Callable[[dict[str, float]], None]
 
 _LP_PAIRS = 1500  # below this a linear program is done before anything else has been compiled
 _LP_STUCK_PAIRS = 50_000  # and up to this it copes best with policies that stay where they began
 _LP_RESCUE_PAIRS = 20_000  # and up to this it may be asked after another method has stalled
-_FEW_QUOTAS = 100
+_FEW_QUOTAS, _SOME_QUOTAS = 100, 500
 _SWEEPS = 50
 _FAST = 1e-3  # what the sweeps must leave of a random function's span, at most
 _PLANNING, _LONG = 200, 500  # value iterations, and sweeps of the policy they lead to
@@ -50,8 +51,9 @@ def solve(
     problem
         Model and quotas.
     method
-        ``"auto"``, or the name of a solver: ``"lp"`` (small models), ``"dual"`` (few quotas),
-        ``"proximal"`` (a quota for every state), ``"colgen"`` (slow chains), ``"mirror"`` (Algorithm 1).
+        ``"auto"``, or the name of a solver: ``"lp"`` (small models), ``"ipm"`` (the same program by interior
+        points: many quotas on slow chains), ``"dual"`` (few quotas), ``"proximal"`` (a quota for every
+        state), ``"colgen"`` (slow chains), ``"mirror"`` (Algorithm 1).
     tol
         Certified gap, relative to the span of the rewards, up to which the answer is called optimal.
     start
@@ -143,9 +145,13 @@ def choose(problem: Problem) -> tuple[str, str]:
         if mdp.n_pairs <= _LP_STUCK_PAIRS and _stays_put(mdp):
             return "lp", "chosen because good policies stay where they began and the model is small"
         return "colgen", "chosen because the model mixes slowly and its quotas are few"
-    if _disjoint_state_quotas(problem) and fast:
+    if fast and _disjoint_state_quotas(problem):
         return "proximal", "chosen because there are many disjoint quotas and the model mixes fast"
-    return "lp", "chosen because no other method takes so many quotas on such a model"
+    if fast and n_bounded <= _SOME_QUOTAS:
+        return "dual", "chosen because the model mixes fast and its quotas are not too many"
+    if fast or _stays_put(mdp):
+        return "lp", "chosen because no other method takes so many quotas on such a model"
+    return "ipm", "chosen because the model mixes slowly and its quotas are many"
 
 
 def _bounded(problem: Problem) -> int:
@@ -190,8 +196,9 @@ def _run(
 ) -> Solution:
     """Call a solver by name; those that need compiled kernels are imported only then."""
     seconds = deadline.left
-    if method == "lp":
-        return solve_lp(problem, tol=tol, seconds=seconds)
+    if method in ("lp", "ipm"):
+        algorithm: Algorithm = "simplex" if method == "lp" else "ipm"
+        return solve_lp(problem, tol=tol, algorithm=algorithm, seconds=seconds)
     if method == "dual":
         from fairmdp.solvers.dual import solve_dual
 

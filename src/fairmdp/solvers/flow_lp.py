@@ -29,10 +29,17 @@ Algorithm = Literal["simplex", "ipm", "pdlp"]
 
 _TOL = 1e-9
 _SOLVED = highspy.HighsModelStatus.kOptimal
-_OTHER_WAYS: tuple[dict[str, Any], ...] = (  # for a simplex that ends without a verdict
+_OTHER_WAYS: tuple[dict[str, Any], ...] = (
+    # Presolve and a warm basis can both mislead on badly scaled chains: that there is no point is said twice.
+    {"presolve": "off"},
     {"simplex_scale_strategy": 0},
-    {"solver": "ipm"},
-    {"solver": "ipm", "presolve": "off"},
+    {"solver": "ipm", "run_crossover": "on"},
+    {"solver": "ipm", "run_crossover": "on", "presolve": "off"},
+)
+_WAYS_OUT_OF_THE_INTERIOR: tuple[dict[str, Any], ...] = (  # interior points end badly where there is none
+    {"solver": "simplex"},
+    {"solver": "simplex", "presolve": "off"},
+    {"solver": "simplex", "simplex_scale_strategy": 0},
 )
 _NO_POINT = (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible)
 
@@ -69,6 +76,7 @@ class FlowLP:
         mdp = problem.mdp
         S, SA, K = mdp.n_states, mdp.n_pairs, problem.n_quotas
         self._sizes, self._n = (S, SA, K), float(S)
+        self._other_ways = _OTHER_WAYS if algorithm == "simplex" else _WAYS_OUT_OF_THE_INTERIOR
         flow = csr_array((np.ones(SA), (np.arange(SA), mdp.s_of)), shape=(SA, S)) - mdp.P
         columns = hstack([flow, np.ones((SA, 1)), problem.members.T], format="csr")
         if extra is not None:
@@ -94,7 +102,7 @@ class FlowLP:
         lp.a_matrix_.value_ = columns.data
         self._highs = highspy.Highs()
         self._set(
-            output_flag=False, solver=algorithm, primal_feasibility_tolerance=_TOL,
+            output_flag=False, solver=algorithm, run_crossover="off", primal_feasibility_tolerance=_TOL,
             dual_feasibility_tolerance=_TOL, threads=1, random_seed=0,
         )  # fmt: skip
         self._highs.passModel(lp)
@@ -108,19 +116,17 @@ class FlowLP:
         """Solve; None means that HiGHS found no point that meets the quotas (which proves nothing yet)."""
         highs = self._highs
         self._run_in_time()
-        if highs.getModelStatus() != _SOLVED:
-            # Presolve and a warm basis can both mislead on badly scaled chains: try once more without them.
-            self._run_afresh(presolve="off")
-        for way in _OTHER_WAYS:
-            if highs.getModelStatus() in (_SOLVED, *_NO_POINT):
+        said = [highs.getModelStatus()]
+        for way in self._other_ways:
+            if said[-1] == _SOLVED or (said[-1] in _NO_POINT and len(said) > 1):
                 break
             self._run_afresh(**way)
-        status = highs.getModelStatus()
-        if status in _NO_POINT:
-            return None
-        if status != _SOLVED:
-            raise SolverError(f"HiGHS stopped with {highs.modelStatusToString(status)}")
-        return self.point()
+            said.append(highs.getModelStatus())
+        if said[-1] == _SOLVED:
+            return self.point()
+        if not any(status in _NO_POINT for status in said):
+            raise SolverError(f"HiGHS stopped with {highs.modelStatusToString(said[-1])}")
+        return None
 
     def point(self) -> Answer:
         """Where HiGHS is: the optimum after a run, something on the way to it after one that was cut off."""

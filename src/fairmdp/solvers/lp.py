@@ -46,7 +46,8 @@ def solve_lp(
     tol
         Certified gap, relative to the span of the rewards, up to which the answer is called optimal.
     algorithm
-        What HiGHS runs: ``"simplex"`` (a vertex: the least random policy), ``"ipm"`` or ``"pdlp"``.
+        What HiGHS runs: ``"simplex"`` (a vertex: the least random policy), ``"ipm"`` (interior points,
+        without the search for a vertex that often takes longer) or ``"pdlp"``.
     seconds
         Time after which HiGHS is stopped; what it has by then is often no fair policy.
 
