@@ -121,6 +121,7 @@ def test_a_frontier_of_a_state_that_has_no_quota_yet(run):
 
 def test_binding_quotas_stand_in_a_column(run):
     _, out, _ = run("solve", "three-state", "--rho", "0.1,0.1,0.5", "--quota", "s2>=0.47368421")
+    assert "s0: a0 below 0.1%, a1 above 99.9%" in out
     assert len({line.index("binding") for line in out.splitlines() if "binding" in line}) == 1
 
 

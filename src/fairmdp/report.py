@@ -136,9 +136,16 @@ def _policy_lines(problem: Problem, solution: Solution) -> list[str]:
     for s in range(mdp.n_states):
         pairs = range(int(mdp.pair_ptr[s]), int(mdp.pair_ptr[s + 1]))
         used = [i for i in pairs if policy[i] > 1e-9]
-        mix = [mdp.action_name(i) + (f" {100 * policy[i]:.1f}%" if len(used) > 1 else "") for i in used]
+        mix = [mdp.action_name(i) + (f" {_percent(policy[i])}" if len(used) > 1 else "") for i in used]
         cells.append(["policy" if s == 0 else "", f"{mdp.state_name(s)}: {', '.join(mix)}"])
     return columns(cells)
+
+
+def _percent(probability: float) -> str:
+    """A probability that is neither 0 nor 1, and does not look so."""
+    if not 0.0005 <= probability < 0.9995:
+        return "below 0.1%" if probability < 0.5 else "above 99.9%"
+    return f"{100 * probability:.1f}%"
 
 
 def asked_text(at_least: float, at_most: float, units: Units) -> str:
