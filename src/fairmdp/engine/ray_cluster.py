@@ -143,7 +143,8 @@ def _connected(address: str, workers: int) -> tuple[ModuleType, bool]:
             import ray
         except ImportError:
             raise EngineError(
-                "Ray is not installed\n  install the extra: pip install 'fairmdp[ray]', or take processes"
+                "Ray is not installed\n"
+                "  install the extra: pip install '.[ray]' in a clone, else 'fairmdp[ray]'; or take processes"
             ) from None
         if ray.is_initialized():
             return ray, False
