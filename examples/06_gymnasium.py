@@ -3,11 +3,9 @@
 import gymnasium
 
 import fairmdp as fm
-from fairmdp.io.gym_model import from_gymnasium
-from fairmdp.learning.simulate import simulate
 
 lake = gymnasium.make("FrozenLake-v1", map_name="4x4")
-mdp = from_gymnasium(lake, on_terminate="restart")
+mdp = fm.from_gymnasium(lake, on_terminate="restart")
 holes = [s for s, tile in enumerate(lake.unwrapped.desc.ravel()) if tile == b"H"]
 problem = fm.Problem(mdp, [fm.Quota("falls", states=holes, at_most=0.003)])
 
@@ -17,5 +15,5 @@ print(f"presents per step: {free.gain:.6f} without a cap, {fair.gain:.6f} with a
 print(f"falls per step: {free.visitation[holes].sum():.6f} without a cap, {fair.shares[0]:.6f} with it")
 print(f"verified: {fm.verify(problem, fair).ok}")
 
-seen = simulate(mdp, fair.policy, steps=10_000, quotas=problem.quotas, seed=1)
+seen = fm.simulate(mdp, fair.policy, steps=10_000, quotas=problem.quotas, seed=1)
 print(f"100 runs of 10,000 steps: falls {seen.shares[0]:.5f} +- {seen.share_se[0]:.5f}")

@@ -1,7 +1,7 @@
 """The taxi fleet again, on a Ray cluster: a private one of two workers here, any other by its address.
 
 What is learned is the same to the last byte as in one process, whatever happens to the workers. Needs the
-extras: pip install 'fairmdp[gym,ray]'. The same on the command line: fairmdp learn ... --engine ray
+extras gym and ray, which `uv run` has. The same on the command line: fairmdp learn ... --engine ray
 """
 
 import runpy

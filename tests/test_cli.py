@@ -61,6 +61,7 @@ def test_saved_solutions_are_rechecked(run):
     assert json.loads(out)["ok"] is True
     code, out, _ = run("verify", "three-state", "a.json")
     assert code == 1 and "a solution of another problem" in out
+    assert "name the problem as you did when it was solved" in out
     edited = json.loads(Path("a.json").read_text())
     edited["gain"] += 0.01
     Path("b.json").write_text(json.dumps(edited))
@@ -82,6 +83,51 @@ def test_new_writes_a_file_that_solves(run, ending):
     assert np.array_equal(problem.at_least, scenarios.garnet(20, seed=4).at_least)
     assert run("solve", f"g.{ending}", "-o", "s.json")[0] == 0
     assert verify(problem, Solution.load("s.json")).ok
+
+
+def test_new_replaces_no_file_unasked(run):
+    Path("mine.toml").write_text("an hour of work")
+    code, _, err = run("new", "jobs", "-o", "mine.toml")
+    assert code == 2 and "mine.toml is there already" in err and "--force" in err
+    assert Path("mine.toml").read_text() == "an hour of work"
+    assert run("new", "jobs", "-o", "mine.toml", "--force")[0] == 0 and load("mine.toml").n_quotas == 2
+
+
+def test_every_file_that_was_written_is_named(run):
+    _, out, _ = run("solve", "three-state", "--strategy", "policy.txt", "--figure", "shares.png")
+    assert "  saved   policy.txt\n" in out and "  saved   shares.png\n" in out
+    _, out, _ = run("frontier", "three-state", "s2", "--csv", "price.csv", "--figure", "price.pdf")
+    assert "  saved   price.csv\n" in out and "  saved   price.pdf\n" in out
+    _, out, _ = run("compare", "three-state", "--figure", "compare.png", "--json")
+    json.loads(out)
+    assert Path("compare.png").stat().st_size > 1000
+
+
+def test_commands_are_listed_with_whole_sentences(run):
+    listed = run("--help")[1].split("Commands:\n")[1].splitlines()
+    assert {line.split()[0] for line in listed if line.endswith("...")} <= {"report"}
+    assert [line.split()[0] for line in listed][:3] == ["scenarios", "new", "solve"]  # as they are met
+    listed = run("new", "--help")[1].split("Commands:")[1]
+    assert "..." not in listed and "Return" not in listed
+
+
+def test_a_frontier_of_a_state_that_has_no_quota_yet(run):
+    run("new", "three-state", "-o", "plain.toml")
+    text = Path("plain.toml").read_text()
+    Path("plain.toml").write_text(text[: text.index("[[quotas]]")])
+    code, out, _ = run("frontier", "plain.toml", "s2")
+    assert code == 0 and "0.333333   0.400000" in out
+
+
+def test_binding_quotas_stand_in_a_column(run):
+    _, out, _ = run("solve", "three-state", "--rho", "0.1,0.1,0.5", "--quota", "s2>=0.47368421")
+    assert "s0: a0 below 0.1%, a1 above 99.9%" in out
+    assert len({line.index("binding") for line in out.splitlines() if "binding" in line}) == 1
+
+
+def test_a_long_policy_is_summed_up(run):
+    _, out, _ = run("solve", "jobs")
+    assert "random in 1 of 25 states, deterministic in the others (--strategy FILE writes it)" in out
 
 
 def test_scenarios_are_listed_with_their_parameters(run):
@@ -153,6 +199,11 @@ def test_mirror_takes_a_budget_of_time_and_gives_json(run):
         (["solve", "alpha-chain", "-p", "alpha=2"], 1, "alpha is 2.0, expected a probability"),
         (["new", "nope"], 2, "there is no ready-made problem 'nope'"),
         (["new", "three-state", "-o", "x.txt"], 1, "expected .toml or .npz"),
+        (["solve", "walks:walk"], 2, "'walks:walk' names a simulator: these are for `fairmdp learn` and `certify`"),
+        (["frontier", "three-state", "s9"], 1, "there is no quota or state called 's9'; there are s0, s1, s2"),
+        (["frontier", "three-state", "s2", "--values", "0.2,30"], 1, "30 is no share, expected values from 0 to 1"),
+        (["frontier", "three-state", "--rho", "0,0,0"], 1, "move one quota by its name"),
+        (["new", "three-state", "-o", "no/where.toml"], 1, "no/where.toml: cannot be written: there is no such folder"),
         (["verify", "three-state", "nope.json"], 1, "nope.json: cannot be read"),
         (["frobnicate"], 2, "No such command 'frobnicate'"),
     ],

@@ -1,12 +1,14 @@
 """``fairmdp learn`` on ready-made problems and on a user's own simulator."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
 
+from fairmdp import FormatError, Solution, learn_plugin
 from fairmdp.cli import cli
 from fairmdp.cli.learn import _progress
 
@@ -82,8 +84,12 @@ def test_quotas_that_cannot_be_met(run):
 @pytest.mark.parametrize(
     "words, message",
     [
-        (["three-state"], "give --samples or --eps"),
-        (["three-state", "--samples", "10", "--eps", "0.1"], "give --samples or --eps"),
+        (
+            ["three-state"],
+            "give a budget, such as --samples 10000 (a claim takes 100 per pair), or an accuracy",
+        ),
+        (["three-state", "--samples", "10", "--eps", "0.1"], "give --samples or --eps, not both"),
+        (["walks.py:walk", "--samples", "10"], "a simulator is named by its module: write walks:walk"),
         (["nowhere:sim", "--samples", "10"], "cannot import nowhere"),
         (["walks:nothing", "--samples", "10"], "module walks has no nothing"),
         (["walks:walk", "-p", "x=1", "--samples", "10"], "not for a simulator of your own"),
@@ -98,6 +104,31 @@ def test_mistakes_are_named(run, words, message):
 def test_what_is_no_simulator_is_named(run):
     ended = run("walks:broken", "--samples", "100")
     assert "int is not a simulator: it has no n_states" in str(ended.exception)
+
+
+def test_what_was_learned_is_kept_and_certified_but_is_no_solution(run):
+    out = run("walks:walk", "--quota", "1>=0.3", "--samples", "4000", "-o", "kept.json").stdout
+    assert "saved   kept.json   (prove it: fairmdp certify walks:walk '--quota=1>=0.3' kept.json)" in out
+    with pytest.raises(FormatError, match="kept.json: this is what learn has kept, not a solution"):
+        Solution.load("kept.json")
+
+
+def test_unknown_states_of_a_simulator_are_named_by_their_range(run):
+    ended = run("walks:walk", "--quota", "9>=0.3", "--samples", "4000")
+    assert "there is no quota or state called '9'; states are called 0 to 1" in str(ended.exception)
+
+
+def test_no_quotas_are_no_empty_table(run):
+    ended = run("walks:walk", "--samples", "4000")
+    assert ended.exit_code == 4 and "  no quotas\n" in ended.stdout and "margin" not in ended.stdout
+
+
+def test_a_run_that_was_stopped_is_not_called_infeasible(run, monkeypatch):
+    def stopped(*args, **options):
+        return replace(learn_plugin(*args, **options), finished=False)
+
+    monkeypatch.setattr("fairmdp.solvers.plugin.learn_plugin", stopped)
+    assert run("three-state", "--quota", "s2>=0.6", "--samples", "6000").exit_code == 4
 
 
 def test_quotas_out_of_reach(run):

@@ -57,6 +57,11 @@ def test_indices_against_their_definitions(shares, jain, gini, ratio, difference
     assert seen.overall == pytest.approx(shares.mean())
 
 
+def test_what_is_no_policy_is_refused():
+    with pytest.raises(ProblemError, match="no distribution over the actions of state s0: it sums to 2"):
+        readout(scenarios.three_state(), np.ones(6))
+
+
 def test_broken_and_binding_quotas_are_told_apart():
     fair, free = (readout(THREE, solve(p).policy) for p in (THREE, THREE.without_quotas()))
     assert fair.binding == ("s2",) and fair.broken == ()

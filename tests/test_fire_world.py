@@ -57,7 +57,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, name):
     save(scenarios.three_state(), path)
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     code, err = command(
-        "new", "garnet", "--n-states", "60", "-o", path, limits=[(resource.RLIMIT_FSIZE, 4096)]
+        "new", "garnet", "--n-states", "60", "--force", "-o", path, limits=[(resource.RLIMIT_FSIZE, 4096)]
     )
     assert code == 1 and "cannot be written: File too large" in err and "Traceback" not in err
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before

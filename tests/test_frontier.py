@@ -189,7 +189,7 @@ def test_columns_are_kept_when_only_the_bounds_change():
 
 def test_engines_do_not_change_a_frontier():
     problem = scenarios.jobs(queue=9, capacity=1, max_arrivals=1, max_withdrawals=1)
-    values = np.linspace(0, 1.2, 13)
+    values = np.linspace(0, 1, 11)
     here = frontier(problem, "client2", values, method="colgen", together=4)
     with ProcessPool(2) as pool:
         there = frontier(problem, "client2", values, method="colgen", together=4, engine=pool)

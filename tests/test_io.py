@@ -715,7 +715,7 @@ def test_devices_are_not_replaced():
 def test_paths_that_cannot_be_written(tmp_path):
     for path, message in (
         (tmp_path, "this is a folder, expected a file"),
-        (tmp_path / "no" / "f", "cannot be written: No such file or directory"),
+        (tmp_path / "no" / "f", "cannot be written: there is no such folder"),
         (tmp_path / ("x" * 300), "cannot be written: File name too long"),
     ):
         with pytest.raises(FormatError) as caught:

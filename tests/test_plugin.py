@@ -277,6 +277,16 @@ def test_interrupt_keeps_what_was_sampled(paper):
         learn_plugin(Breaking(paper.mdp, 0, KeyboardInterrupt), S2, samples=1000)
 
 
+def test_pairs_that_were_never_sampled_prove_nothing_about_quotas():
+    problem = scenarios.garnet(n_states=20)
+    stopped = Breaking(
+        problem.mdp, 19 * CHUNK, KeyboardInterrupt
+    )  # a state before the end of the first round
+    learned = learn_plugin(stopped, problem.quotas, samples=80 * CHUNK)
+    assert learned.min_samples == 0 and not learned.feasible
+    assert learned.claim == "no claim: some pairs were never sampled, and without them the quotas are not met"
+
+
 def test_broken_simulator_leaves_a_partial_estimate(paper):
     with pytest.raises(SimulatorError, match="next state 99") as caught:
         learn_plugin(Breaking(paper.mdp, 4 * CHUNK, None), S2, samples=12 * CHUNK)

@@ -113,7 +113,7 @@ def quota(**changes):
         ([{}, {"name": "p", "at_least": 0.1}], "quotas q and p bound one set on one side twice"),
         (
             [{"at_least": 0.6}, {"name": "p", "states": ["day"], "at_least": 0.5}],
-            r"the quotas owe 1\.1 of the time, more than there is\n  2 disjoint quotas, the largest is q",
+            r"the quotas owe 1\.1 of the time, more than there is\n  2 disjoint quotas, most for q",
         ),
     ],
 )  # fmt: skip
@@ -389,7 +389,7 @@ def test_arrays_of_quotas_are_the_quotas():
         (
             [{"at_least": 0.5}, {"name": "p", "states": ["day"], "at_least": 0.6},
              {"name": "all", "states": [0, 1], "at_least": 0.0}],
-            "the quotas owe 1.1 of the time, more than there is\n  2 disjoint quotas, the largest is p\n"
+            "the quotas owe 1.1 of the time, more than there is\n  2 disjoint quotas, most for p\n"
             "  lower them until they sum to at most 1",
         ),
         ([{"at_most": "1"}], "quota q: at_most is '1', expected a number"),

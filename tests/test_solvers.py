@@ -242,7 +242,7 @@ def test_unknown_methods_are_named():
         match="there is no method 'magic'; there are auto, lp, ipm, dual, proximal, colgen, mirror",
     ):
         solve(scenarios.three_state(), method="magic")
-    with pytest.raises(ProblemError, match="solve takes a Problem, got a MDP"):
+    with pytest.raises(ProblemError, match="solve takes a Problem, not MDP"):
         solve(scenarios.three_state().mdp)
 
 

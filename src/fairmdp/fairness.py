@@ -14,9 +14,10 @@ from numpy.typing import ArrayLike
 from fairmdp.certificate import FAIR_TOL, rounded
 from fairmdp.chain import Chain
 from fairmdp.errors import ProblemError
+from fairmdp.learning.certify import checked_policy
 from fairmdp.problem import Problem
 from fairmdp.solution import slacks
-from fairmdp.validation import Floats, real_vector
+from fairmdp.validation import Floats
 
 _READABLE = 1e-6  # error of a share above which the digits that are shown would not be right
 
@@ -112,7 +113,7 @@ def readout(problem: Problem, policy: ArrayLike) -> Readout:
     A policy whose chain has several closed classes, or whose shares cannot be proved, is refused.
     """
     mdp = problem.mdp
-    policy = real_vector("policy", policy, mdp.n_pairs)
+    policy = checked_policy(mdp, policy)
     chain = Chain.of(mdp, policy)
     law = rounded.law(problem, policy, chain)
     if law.reason:

@@ -361,7 +361,8 @@ def _as_csr(P: Any) -> csr_array:
     if not issparse(P):
         dense = numeric("P", P)
         if dense.ndim != 2:
-            raise ProblemError(f"P has shape {dense.shape}, {shape_wanted}")
+            tensor = "\n  for P of shape (S, A, S) use MDP.from_tensor" if dense.ndim == 3 else ""
+            raise ProblemError(f"P has shape {dense.shape}, {shape_wanted}{tensor}")
         return csr_array(dense)
     if P.ndim != 2:
         raise ProblemError(f"P has shape {P.shape}, {shape_wanted}")

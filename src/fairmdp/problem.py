@@ -77,7 +77,10 @@ class Quota:
         if sum(given is not None for given in (self.states, self.pairs, self.weights)) != 1:
             raise ProblemError(f"quota {self.name}: give either states or pairs, or else weights")
         if self.at_least is None and self.at_most is None:
-            raise ProblemError(f"quota {self.name}: give at_least, at_most or both")
+            raise ProblemError(
+                f"quota {self.name}: give at_least, at_most or both\n"
+                "  at_least=0 asks for nothing, and its share is reported"
+            )
         for what, bound in (("at_least", self.at_least), ("at_most", self.at_most)):
             if bound is not None and (isinstance(bound, bool) or not isinstance(bound, Real)):
                 raise ProblemError(f"quota {self.name}: {what} is {bound!r}, expected a number")
@@ -372,7 +375,7 @@ class Problem:
         if total > 1 + EXACT_SUM_TOL and (self.members.T @ owed.astype(float)).max() <= 1:
             refuse(
                 f"the quotas owe {total:.12g} of the time, more than there is",
-                f"{owed.sum()} disjoint quotas, the largest is {self.names[int(np.argmax(low * owed))]}",
+                f"{owed.sum()} disjoint quotas, most for {self.names[int(np.argmax(low * owed))]}",
                 "lower them until they sum to at most 1",
             )
 

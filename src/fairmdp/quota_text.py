@@ -55,6 +55,8 @@ def parse_quota(problem: Problem, text: str) -> Quota:
         return Quota(name, states=[mdp.state_index(name)], **bounds)
     except ProblemError:
         known = there_are(list(dict.fromkeys([*problem.names, *(mdp.states or ())])))
+        if mdp.states is None:
+            known += f"; states are called 0 to {mdp.n_states - 1}"
         raise ProblemError(f"there is no quota or state called {name!r}{known}") from None
 
 

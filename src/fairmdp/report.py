@@ -106,10 +106,9 @@ def _quota_table(problem: Problem, solution: Solution) -> list[str]:
     if K == 0:
         return ["  no quotas"]
     shown = range(K) if K <= _MAX_ROWS else np.argsort(solution.slacks, kind="stable")[:_MAX_ROWS].tolist()
-    cells = [["quota", "mean" if problem.weighted.all() else "share", "asked", "slack", "price"]]
+    cells = [["quota", "mean" if problem.weighted.all() else "share", "asked", "slack", "price", ""]]
     for k in shown:
         row, slack = solution.quotas[k], solution.slacks[k]
-        binding = "   binding" if abs(slack) <= FAIR_TOL else "   NOT MET" if slack < 0 else ""
         price = f"{row.price:.4f}" if abs(solution.prices[k]) > 1e-9 else "-"
         cells.append(
             [
@@ -117,7 +116,8 @@ def _quota_table(problem: Problem, solution: Solution) -> list[str]:
                 f"{row.share:.4f}",
                 asked_text(solution.at_least[k], solution.at_most[k], solution.units.of(k)),
                 "0" if abs(slack) <= FAIR_TOL else _signed(row.slack),
-                price + binding,
+                price,
+                "binding" if abs(slack) <= FAIR_TOL else "NOT MET" if slack < 0 else "",
             ]
         )
     lines = columns(cells)
@@ -130,14 +130,22 @@ def _policy_lines(problem: Problem, solution: Solution) -> list[str]:
     mdp, policy = problem.mdp, solution.policy
     random = int((np.add.reduceat(policy > 1e-9, mdp.pair_ptr[:-1]) > 1).sum())
     if mdp.n_states > _MAX_ROWS:
-        return [f"  policy  random in {random} of {mdp.n_states} states, deterministic in the others"]
+        rest = ", deterministic in the others" if random < mdp.n_states else ""
+        return [f"  policy  random in {random} of {mdp.n_states} states{rest} (--strategy FILE writes it)"]
     cells = []
     for s in range(mdp.n_states):
         pairs = range(int(mdp.pair_ptr[s]), int(mdp.pair_ptr[s + 1]))
         used = [i for i in pairs if policy[i] > 1e-9]
-        mix = [mdp.action_name(i) + (f" {100 * policy[i]:.1f}%" if len(used) > 1 else "") for i in used]
+        mix = [mdp.action_name(i) + (f" {_percent(policy[i])}" if len(used) > 1 else "") for i in used]
         cells.append(["policy" if s == 0 else "", f"{mdp.state_name(s)}: {', '.join(mix)}"])
     return columns(cells)
+
+
+def _percent(probability: float) -> str:
+    """A probability that is neither 0 nor 1, and does not look so."""
+    if not 0.0005 <= probability < 0.9995:
+        return "below 0.1%" if probability < 0.5 else "above 99.9%"
+    return f"{100 * probability:.1f}%"
 
 
 def asked_text(at_least: float, at_most: float, units: Units) -> str:

@@ -30,15 +30,22 @@ from fairmdp.errors import FairMDPError
 STOPPED = 4
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _InOrder(click.Group):
+    """Commands are listed as one meets them, not by the alphabet."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+@click.group(cls=_InOrder, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="fairmdp")
 def cli() -> None:
     """Policies that earn the most while giving everyone their due share of time, with proofs."""
 
 
 for command in (
-    solve, verify, explore, report, frontier, compare, learn, certify, simulate, reproduce, scenarios,
-    new, warmup,
+    scenarios, new, solve, verify, frontier, compare, explore, report, learn, certify, simulate, reproduce,
+    warmup,
 ):  # fmt: skip
     cli.add_command(command)
 

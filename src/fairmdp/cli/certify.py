@@ -20,7 +20,7 @@ _STOPPED = 4
 _MAX_ROWS = 20
 
 
-@click.command()
+@click.command(short_help="Prove from fresh samples that a learned policy is fair.")
 @problem_options
 @click.argument("solution_file", metavar="SOLUTION")
 @click.option(

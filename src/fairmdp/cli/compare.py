@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fairmdp.problem import Problem
 
 
-@click.command()
+@click.command(short_help="Fair, unconstrained, max-min and uniform policies side by side.")
 @problem_options
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
 @figure_option
@@ -43,7 +43,9 @@ def compare(
         click.echo(json.dumps({name: _as_dict(r) for name, r in seen.items()}))
     else:
         click.echo("\n".join([_text(source, seen), *(f"  left out: {why}" for why in left_out)]))
-    save_figure(figure, lambda: plot_shares(problem, {name: r.shares for name, r in seen.items()}))
+    save_figure(
+        figure, lambda: plot_shares(problem, {name: r.shares for name, r in seen.items()}), quiet=as_json
+    )
 
 
 def _readouts(problem: Problem) -> tuple[dict[str, Readout], list[str]]:

@@ -7,7 +7,7 @@ import click
 from fairmdp.cli.source import problem_options
 
 
-@click.command()
+@click.command(short_help="A page in your browser with a slider for every quota.")
 @problem_options
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(1024, 65535), help="Port to listen on.  [default: a free one]")

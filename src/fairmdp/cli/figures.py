@@ -23,11 +23,13 @@ figure_option = click.option(
 )
 
 
-def save_figure(path: str | None, draw: Callable[[], Axes]) -> None:
-    """Write what `draw` draws, if a file was named."""
+def save_figure(path: str | None, draw: Callable[[], Axes], quiet: bool) -> None:
+    """Write what `draw` draws, if a file was named, and say so."""
     if path is None:
         return
     from fairmdp.io.atomic import write_bytes
     from fairmdp.plots import image
 
     write_bytes(path, image(draw(), Path(path).suffix.lower()[1:]))
+    if not quiet:
+        click.echo(f"  saved   {path}")

@@ -22,7 +22,7 @@ _EVEN = 11  # values of each quota of a grid where none are given
 _MOST = 100_000  # values that may be asked for by their count
 
 
-@click.command()
+@click.command(short_help="What fairness costs: the best gain for every share owed.")
 @problem_options
 @click.argument("quota", default="*")
 @click.argument("second", required=False)
@@ -48,6 +48,7 @@ def frontier(
 ) -> None:
     """Show the best gain of SOURCE as the share owed to QUOTA moves, or a factor on all quotas (*).
 
+    QUOTA is a quota's name; a state or a state/action will do, too.
     Without --values every bend of the curve is found, from 0 to the last value that any policy can meet. With
     SECOND, another quota, the best gain is shown for every combination of the two: of the given values, or of
     eleven even ones each, up to the last that can be met.
@@ -57,9 +58,14 @@ def frontier(
     fairmdp frontier clinic.toml ward_b --figure price.png --csv price.csv
     fairmdp frontier clinic.toml ward_b ward_c --values 0:0.3:7 --second-values 0:0.3:7
     """
+    from fairmdp.quota_text import parse_quota
+
     if second is None and second_values is not None:
         raise click.UsageError("--second-values goes with a second quota")
     problem = read_problem(source, params, rho, quotas)
+    for name in filter(None, (quota, second)):
+        if name != "*" and name not in problem.names:
+            problem = problem.with_quotas([parse_quota(problem, f"{name}>=0")])
     first = None if values is None else _values(values, "--values")
     with _engine(workers) as engine:
         if second is None:
@@ -72,7 +78,9 @@ def frontier(
         from fairmdp.io.atomic import write_bytes
 
         write_bytes(csv_file, shown.csv.encode())
-    save_figure(figure, shown.draw)
+        if not as_json:
+            click.echo(f"  saved   {csv_file}")
+    save_figure(figure, shown.draw, quiet=as_json)
 
 
 class _Shown(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 import sys
 import time
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import click
 
 from fairmdp.cli.certify import plain, proof_lines, proof_record
 from fairmdp.cli.engine import engine_options, opened
-from fairmdp.cli.source import problem_options, read_simulator
+from fairmdp.cli.source import problem_options, read_simulator, repeat
 
 if TYPE_CHECKING:
     from fairmdp.learning.estimate import CertifiedPolicy, Estimate
@@ -27,7 +28,7 @@ _FIRST_BOUNDS = 2.0  # seconds before bounds are shown along with the progress
 _RARELY = 20.0  # times what they cost, between one look at them and the next
 
 
-@click.command()
+@click.command(short_help="Learn a fair policy from a simulator.")
 @problem_options
 @click.option("--samples", type=click.IntRange(1), help="Budget: answers of the simulator for single pairs.")
 @click.option("--eps", type=click.FloatRange(0, min_open=True), help="Instead: accuracy, in units of reward.")
@@ -71,8 +72,12 @@ def learn(
     from fairmdp.learning.certify import certify
     from fairmdp.solvers.plugin import learn_plugin
 
-    if (samples is None) == (eps is None):
-        raise click.UsageError("give --samples or --eps")
+    if samples is None and eps is None:
+        raise click.UsageError(
+            "give a budget, such as --samples 10000 (a claim takes 100 per pair), or an accuracy, --eps 0.01"
+        )
+    if samples is not None and eps is not None:
+        raise click.UsageError("give --samples or --eps, not both")
     if out is not None and not Path(out).absolute().parent.is_dir():
         raise click.UsageError(f"--out {out}: there is no such folder")
     simulator, problem = read_simulator(source, params, rho, quotas)
@@ -94,7 +99,12 @@ def learn(
         from fairmdp.io.atomic import write_bytes
 
         write_bytes(out, (json.dumps(record, allow_nan=False) + "\n").encode())
-    sys.exit(0 if found.finished and found.guaranteed else 3 if not found.feasible else _STOPPED)
+        if not as_json:
+            again = repeat(source, params, rho, quotas)
+            click.echo(f"  saved   {out}   (prove it: fairmdp certify {again} {shlex.quote(out)})")
+    if not found.finished:
+        sys.exit(_STOPPED)
+    sys.exit(0 if found.guaranteed else _STOPPED if found.feasible else 3)
 
 
 def _progress(clock: Callable[[], float] = time.perf_counter) -> Callable[..., None]:
@@ -138,7 +148,7 @@ def _text(source: str, problem: Problem, found: Estimate, proof: CertifiedPolicy
         share, error, margin = (f"{shown[what][k]:.4f}" for what in ("shares", "share_se", "margins"))
         price = f"{shown['prices'][k]:.4f}" if found.feasible else "-"
         rows.append([name, share, error, asked, margin, price])
-    lines += columns(rows)
+    lines += columns(rows) if found.quota_names else ["  no quotas"]
     lines += [f"  note    {note}" for note in found.notes]
     if proof is not None:
         lines += ["", *proof_lines(problem.units, proof)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -32,7 +33,11 @@ class _Scenarios(click.Group):
         return _command(cmd_name, SCENARIOS[cmd_name])
 
 
-@click.group(cls=_Scenarios, subcommand_metavar="NAME [OPTIONS]")
+@click.group(
+    cls=_Scenarios,
+    subcommand_metavar="NAME [OPTIONS]",
+    short_help="Write a ready-made problem as a file to edit.",
+)
 def new() -> None:
     """Write the ready-made problem NAME as a file that you can edit.
 
@@ -48,7 +53,7 @@ def _command(name: str, function: Callable[..., Problem]) -> click.Command:
     parameters = inspect.signature(function).parameters.values()
     defaults = {p.name: p.default for p in parameters}
 
-    def write(out: str | None, **given: str | None) -> None:
+    def write(out: str | None, force: bool, **given: str | None) -> None:
         from fairmdp import io
         from fairmdp.report import size_text
 
@@ -57,7 +62,10 @@ def _command(name: str, function: Callable[..., Problem]) -> click.Command:
             for key, text in given.items()
             if text is not None
         }
-        problem, path = function(**values), out or f"{name}.toml"
+        path = out or f"{name}.toml"
+        if not force and Path(path).exists():
+            raise click.UsageError(f"{path} is there already: name another file with -o, or add --force")
+        problem = function(**values)
         io.save(problem, path)
         click.echo(f"wrote {path}: {size_text(problem)}")
         click.echo(f"next: fairmdp solve {path}")
@@ -73,9 +81,12 @@ def _command(name: str, function: Callable[..., Problem]) -> click.Command:
     kind = click.Path(dir_okay=False)
     file = f"File to write: .toml, .npz, .tra or .drn.  [default: {name}.toml]"
     options.append(click.Option(["--out", "-o"], type=kind, help=file))
+    options.append(click.Option(["--force"], is_flag=True, help="Replace a file that is there already."))
     summary, story = (inspect.getdoc(function) or "").split("\n\n")[:2]
     about = f"{summary.replace('Return ', 'Write ', 1)}\n\n{_plain(story)}"
-    return click.Command(name, callback=write, params=options, help=about, short_help=summary)
+    return click.Command(
+        name, callback=write, params=options, help=about, short_help=summary.removeprefix("Return ")
+    )
 
 
 def parameter_help(function: Callable[..., object]) -> dict[str, str]:

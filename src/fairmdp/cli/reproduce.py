@@ -24,7 +24,7 @@ _SAYINGS = {
 """What the paper says of its runs; it prints numbers for the optimum without quotas only."""
 
 
-@click.command()
+@click.command(short_help="Repeat the paper's experiments.")
 @click.option(
     "--out", "-o", default="reproduction", show_default=True, type=click.Path(file_okay=False),
     help="Folder for the tables and figures; made if there is none.",

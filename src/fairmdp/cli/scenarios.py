@@ -26,7 +26,9 @@ def scenarios(as_json: bool) -> None:
         click.echo(f"{name}\n  {story}")
         click.echo("  " + "  ".join(f"{key}={default_text(value)}" for key, value in defaults.items()) + "\n")
     click.echo("solve one:   fairmdp solve garnet -p n_states=50 -p seed=3")
-    click.echo("edit one:    fairmdp new jobs --capacity 3 -o mine.toml   (its options: --help)")
+    click.echo(
+        "edit one:    fairmdp new jobs --capacity 3 -o mine.toml   (fairmdp new jobs --help explains them)"
+    )
 
 
 def default_text(value: object) -> str:

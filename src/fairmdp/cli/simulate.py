@@ -24,7 +24,7 @@ _MAX_ROWS = 20
 _STOPPED = 4
 
 
-@click.command()
+@click.command(short_help="Run a policy and watch its shares come about.")
 @problem_options
 @click.argument("solution_file", metavar="SOLUTION")
 @click.option("--steps", type=click.IntRange(1), default=10_000, show_default=True, help="Steps of a run.")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fairmdp.cli.figures import figure_option, save_figure
-from fairmdp.cli.source import problem_options, read_problem
+from fairmdp.cli.source import problem_options, read_problem, repeat
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fairmdp.solution import Solution
 
 
-@click.command()
+@click.command(short_help="Find the best fair policy, with proof.")
 @problem_options
 @click.option(
     "--method",
@@ -119,12 +119,14 @@ def solve(
     if out is not None:
         solution.save(out)
         if not as_json:
-            again = _repeat(source, params, rho, quotas)
+            again = repeat(source, params, rho, quotas)
             click.echo(f"  saved   {out}   (recheck: fairmdp verify {again} {shlex.quote(out)})")
     if solution.has_policy:
-        save_figure(figure, lambda: _draw(plot, problem, solution))
+        save_figure(figure, lambda: _draw(plot, problem, solution), quiet=as_json)
     if strategy is not None and solution.has_policy:
         save_strategy(problem, solution, strategy)
+        if not as_json:
+            click.echo(f"  saved   {strategy}")
     codes = {Status.OPTIMAL: 0, Status.INFEASIBLE: 3, Status.FEASIBLE: 4, Status.UNDECIDED: 4}
     sys.exit(codes[solution.status])
 
@@ -144,11 +146,3 @@ def _draw(plot: str, problem: Problem, solution: Solution) -> Axes:
     if plot == "graph":
         return plots.plot_graph(problem.mdp, solution.occupancy)
     return plots.plot_shares(problem, {"fair": solution.shares})
-
-
-def _repeat(source: str, params: tuple[str, ...], rho: str | None, quotas: tuple[str, ...]) -> str:
-    """The words that name this problem again."""
-    words = [source, *(f"--param={p}" for p in params)]
-    words += [f"--rho={rho}"] if rho is not None else []
-    words += [f"--quota={q}" for q in quotas]
-    return shlex.join(words)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -46,6 +47,8 @@ def read_problem(source: str, params: tuple[str, ...], rho: str | None, quotas: 
 
     if source in SCENARIOS:
         problem = build(source, params)
+    elif ":" in source and not Path(source).exists():
+        raise click.UsageError(f"{source!r} names a simulator: these are for `fairmdp learn` and `certify`")
     elif Path(source).suffix or Path(source).exists():
         problem = io.load(source, reward=_chosen_reward(source, params))
     elif params:
@@ -72,6 +75,10 @@ def read_simulator(
         return problem.mdp.simulator(), problem
     if params:
         raise click.UsageError("--param is for ready-made problems, not for a simulator of your own")
+    if module.endswith(".py"):
+        raise click.UsageError(
+            f"a simulator is named by its module: write {module.removesuffix('.py')}:{name}"
+        )
     simulator = _imported(module, name)
     shell = Problem(shell_model(CheckedSimulator(simulator)))
     return simulator, apply_quotas(shell, rho, quotas)
@@ -171,3 +178,11 @@ def parse_like(default: Any, text: str, where: str) -> Any:
         except ValueError:
             raise click.UsageError(f"{where}: {text!r} is not a whole number") from None
     return number(text, where)
+
+
+def repeat(source: str, params: tuple[str, ...], rho: str | None, quotas: tuple[str, ...]) -> str:
+    """The words that name this problem again."""
+    words = [source, *(f"--param={p}" for p in params)]
+    words += [f"--rho={rho}"] if rho is not None else []
+    words += [f"--quota={q}" for q in quotas]
+    return shlex.join(words)

@@ -10,7 +10,7 @@ import click
 from fairmdp.cli.source import problem_options, read_problem
 
 
-@click.command()
+@click.command(short_help="Check a kept solution from the data alone.")
 @problem_options
 @click.argument("solution_file", metavar="SOLUTION")
 @click.option("--exact", is_flag=True, help="Evaluate the proofs in rational arithmetic (small problems).")
@@ -33,7 +33,8 @@ def verify(
     from fairmdp.solution import Solution
 
     problem = read_problem(source, params, rho, quotas)
-    verdict = check(problem, Solution.load(solution_file), exact=exact)
+    solution = Solution.load(solution_file)
+    verdict = check(problem, solution, exact=exact)
     if as_json:
         finite = verdict.gain[0] > float("-inf")
         click.echo(
@@ -70,4 +71,8 @@ def verify(
             click.echo(f"  quotas  worst proven slack {worst:+.1e} (met means not below -{FAIR_TOL:g})")
         for message in verdict.messages:
             click.echo(f"  wrong   {message}")
+        if solution.provenance.get("problem") != problem.digest:
+            click.echo(
+                "  name the problem as you did when it was solved, with the same --rho, --quota and --param"
+            )
     sys.exit(0 if verdict.ok else 1)

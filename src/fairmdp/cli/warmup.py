@@ -12,7 +12,7 @@ import click
 _STEPS = 2000
 
 
-@click.command()
+@click.command(short_help="Compile everything now, so that no first run is slow.")
 def warmup() -> None:
     """Compile what solvers and learners need and keep it on disk.
 

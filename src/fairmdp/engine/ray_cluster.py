@@ -143,7 +143,8 @@ def _connected(address: str, workers: int) -> tuple[ModuleType, bool]:
             import ray
         except ImportError:
             raise EngineError(
-                "Ray is not installed\n  install the extra: pip install 'fairmdp[ray]', or take processes"
+                "Ray is not installed\n"
+                "  install the extra: pip install '.[ray]' in a clone, else 'fairmdp[ray]'; or take processes"
             ) from None
         if ray.is_initialized():
             return ray, False
@@ -176,7 +177,12 @@ def _check_reach(address: str) -> None:
 
 def _secluded() -> dict[str, str]:
     """Settings of a cluster for this process alone: loopback, a secret, no reports to anybody."""
-    settings = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+    settings = {
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        # Under `uv run` Ray would pack the working folder and build an environment for every worker.
+        "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+    }
     if "ray" not in sys.modules and "RAY_AUTH_MODE" not in os.environ:
         _secret.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
     return settings | _secret

@@ -30,13 +30,18 @@ class Family:
         if self._k is not None:
             return
         if not problem.at_least.any():
-            raise ProblemError("nothing is owed, so there is no factor to move")
+            raise ProblemError("nothing is owed, so there is no factor to move\n  move one quota by its name")
         fixed = problem.weighted & (problem.at_least > 0)
         if fixed.any():
             raise ProblemError(
                 f"quota {problem.names[int(np.argmax(fixed))]} has weights: a factor is for shares only\n"
                 "  move one quota by its name"
             )
+
+    @property
+    def is_share(self) -> bool:
+        """Whether values are parts of the time, neither factors nor means of weights."""
+        return self._k is not None and not self.problem.weighted[self._k]
 
     @property
     def first(self) -> float:

@@ -34,6 +34,8 @@ def checked_values(family: Family, values: Iterable[float]) -> Floats:
     if asked.size == 0 or not np.isfinite(asked).all() or asked[0] < family.first:
         least = "that are not negative" if family.first == 0 else f"from {family.first:.12g} on"
         raise ProblemError(f"values must be numbers {least}, at least one")
+    if family.is_share and asked[-1] > 1:
+        raise ProblemError(f"{asked[-1]:.12g} is no share, expected values from 0 to 1\n  write 25 % as 0.25")
     return asked
 
 

@@ -144,6 +144,8 @@ def _failure(path: str, what: str, error: OSError | ValueError) -> FormatError:
         return error
     if isinstance(error, ValueError):
         return FormatError(f"{path!r}: this is not a path: {error}")
+    if what == "written" and isinstance(error, FileNotFoundError):
+        return FormatError(f"{path}: cannot be written: there is no such folder")
     return FormatError(f"{path}: cannot be {what}: {error.strerror or error}")
 
 

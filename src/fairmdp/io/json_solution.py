@@ -133,6 +133,10 @@ def _refuse_constant(text: str) -> NoReturn:
 
 
 def _solution(raw: Any) -> Solution:
+    if isinstance(raw, dict) and "fairmdp_estimate" in raw:
+        raise FormatError(
+            "this is what learn has kept, not a solution\n  fairmdp certify proves it from samples"
+        )
     if not isinstance(raw, dict) or _VERSION_FIELD not in raw:
         raise FormatError(f"there is no field {_VERSION_FIELD}: this is not a solution file")
     version = raw[_VERSION_FIELD]

@@ -82,7 +82,9 @@ def solve(
     if device != "cpu" or isinstance(problem, DeviceProblem):
         return _solve_on_device(problem, method, tol, start, progress, device)
     if not isinstance(problem, Problem):
-        raise ProblemError(f"solve takes a Problem, got a {type(problem).__name__}")
+        raise ProblemError(
+            f"solve takes a Problem, not {type(problem).__name__}\n  make one: Problem(mdp, quotas)"
+        )
     deadline = Deadline(seconds)
     if method == "auto":
         solution = _choose_and_run(problem, tol, start, deadline, progress)

@@ -346,6 +346,8 @@ def _claim(owed: Problem, counts: Counts, fit: _Fit, level: _Level) -> tuple[str
     needed = FLOOR * owed.mdp.n_pairs
     least = int(counts.per_pair.min())
     if fit.short > 0:
+        if least == 0:
+            return "no claim: some pairs were never sampled, and without them the quotas are not met", False
         sure = "no policy seems to meet the quotas" if fit.surely_short else "the quotas are not met"
         return f"no claim: {sure}; on the estimated model at least {fit.short:.3g} of share is missing", False
     if counts.total < needed or least < FIRST:

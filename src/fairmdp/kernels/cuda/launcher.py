@@ -191,7 +191,8 @@ def _first_gpu() -> tuple[Any, Any]:
         import cupy
     except ImportError as error:
         raise DeviceError(
-            f"device=\"cuda\" needs CuPy: {error}\n  pip install 'fairmdp[gpu]'; {_OFFER}"
+            f'device="cuda" needs CuPy: {error}\n'
+            f"  install the extra: pip install '.[gpu]' in a clone, else 'fairmdp[gpu]'; {_OFFER}"
         ) from error
     try:
         count = cupy.cuda.runtime.getDeviceCount()
