@@ -263,3 +263,14 @@ def test_training_of_another_model_is_refused(simulator):
         ProblemError, match="training counts 10 pairs and 5 states, the simulator has 6 and 3"
     ):
         certify(simulator, UNIFORM, owing(0.25), samples=2000, training=other)
+
+
+def test_one_of_several_classes_proves_nothing_fair():
+    """Two states that never leave: rollouts end in either, and what is met in one is not met in the other."""
+    mdp = MDP(np.eye(2), [1.0, 0.0], [0, 1])
+    proof = certify(mdp.simulator(), [1.0, 1.0], [Quota("all", states=[0, 1], at_least=0.5)], samples=20_000)
+    assert proof.verdict == "undecided" and proof.more_samples is None
+    assert any("several closed classes" in note for note in proof.notes)
+    for s in (0, 1):  # the class that was looked at has all of one state and nothing of the other
+        quota = [Quota("this", states=[s], at_least=0.5)]
+        assert certify(mdp.simulator(), [1.0, 1.0], quota, samples=20_000).verdict in ("undecided", "not fair")

@@ -139,10 +139,13 @@ def certify(
 
 
 def _verdict(owed: Problem, found: Intervals, k: int) -> Judgement:
-    """A quota is met where its whole interval lies inside the bounds, broken where all of it is outside."""
+    """A quota is met where its whole interval lies inside the bounds, broken where all of it is outside.
+
+    A class of states in which it is broken is enough, one of several in which it is met is not.
+    """
     low, high = found.low[k], found.high[k]
     if low >= owed.at_least[k] and high <= owed.at_most[k]:
-        return "fair"
+        return "fair" if found.together else "undecided"
     return "not fair" if high < owed.at_least[k] or low > owed.at_most[k] else "undecided"
 
 
@@ -156,7 +159,7 @@ def _more_samples(
     owed: Problem, found: Intervals, verdicts: tuple[Judgement, ...], samples: int
 ) -> int | None:
     """Intervals shrink like one over the root of the samples: about how many more end all doubt."""
-    if "undecided" not in verdicts or found.vacuous:
+    if "undecided" not in verdicts or found.vacuous or not found.together:
         return None
     needed = 0.0
     for k in np.flatnonzero([verdict == "undecided" for verdict in verdicts]):

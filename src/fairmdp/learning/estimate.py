@@ -174,4 +174,5 @@ class Intervals:
     samples: int = 0
     cycles: int = 0
     vacuous: bool = False
+    together: bool = True  # whether all rollouts came to one state
     notes: tuple[str, ...] = ()

@@ -75,7 +75,7 @@ def run_policy(
         if training.per_pair.min() < FIRST:
             notes = (*notes, f"the bound on the best gain is not valid: pairs have under {FIRST} samples")
     drawn = pilot.samples + sum(part.samples for part in parts)
-    return replace(found, samples=drawn, notes=found.notes + notes), upper
+    return replace(found, samples=drawn, together=not pilot.notes, notes=found.notes + notes), upper
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +167,7 @@ def _pilot(plan: _Plan, task: tuple[int, np.random.SeedSequence]) -> _Pilot:
     if missed and visits * steps >= _RETURNS:
         notes = (
             f"{missed} of {W} rollouts of {steps} steps did not reach state {s0}: the chain is slow, or "
-            "has several closed classes, and then this speaks of one of them",
+            "has several closed classes, and then this speaks of one of them; nothing is called fair",
         )
     return _Pilot(s0, visits, float(collected[:, -1].mean()), late, notes, walks.samples, walks.seen)
 
