@@ -12,7 +12,7 @@ from checks import long_run
 from models import random_problem
 from scipy.sparse import csr_array
 
-from fairmdp import MDP, Chain, Problem, ProblemError, Quota, Status, scenarios, solve, verify
+from fairmdp import MDP, Chain, Problem, ProblemError, Quota, Status, learn_plugin, scenarios, solve, verify
 from fairmdp.certificate import FAIR_TOL, exact, proved_status, rounded
 from fairmdp.certificate.checker import _strays, factor_limit, reward_scale
 from fairmdp.certificate.law import NEARLY_REDUCIBLE, Law, find_witness, no_law
@@ -556,3 +556,12 @@ def test_a_law_allows_for_every_term_of_its_sums(monkeypatch):
     around = np.ptp(mdp.r) * (found.error - eps) + np.abs(mdp.r).max() * eps
     assert eps * (2 + 8) * (np.abs(mdp.r) @ x) <= (high - low) / 2 - around <= 3 * eps * (2 + 8)
     assert (width <= 2 * found.error + 2 * eps * 20 * nu).all()
+
+
+def test_what_is_no_solution_is_refused():
+    problem = scenarios.three_state()
+    learned = learn_plugin(problem.mdp.simulator(), problem.quotas, samples=2000)
+    with pytest.raises(ProblemError, match="solution is Estimate, expected Solution\n.* proved by certify"):
+        verify(problem, learned)
+    with pytest.raises(ProblemError, match="problem is MDP, expected Problem"):
+        verify(problem.mdp, solve(problem))

@@ -273,4 +273,7 @@ def test_one_of_several_classes_proves_nothing_fair():
     assert any("several closed classes" in note for note in proof.notes)
     for s in (0, 1):  # the class that was looked at has all of one state and nothing of the other
         quota = [Quota("this", states=[s], at_least=0.5)]
-        assert certify(mdp.simulator(), [1.0, 1.0], quota, samples=20_000).verdict in ("undecided", "not fair")
+        assert certify(mdp.simulator(), [1.0, 1.0], quota, samples=20_000).verdict in (
+            "undecided",
+            "not fair",
+        )

@@ -58,6 +58,24 @@ def test_a_simulator_of_ones_own(run, name):
     assert again["policy"] == answer["policy"] and again["gain"] == answer["gain"]
 
 
+@pytest.mark.parametrize("source, quota", [("walks:walk", "1>=0.3"), ("three-state", "s2>=0.25")])
+def test_what_was_learned_can_be_run(run, source, quota):
+    assert run(source, "--quota", quota, "--samples", "6000", "-o", "kept.json").exit_code == 0
+    ended = CliRunner().invoke(cli, ["simulate", source, "kept.json", "--quota", quota, "--steps", "500"])
+    assert ended.exit_code == 0, ended.output
+    name = quota.split(">")[0]
+    assert (
+        "exact" in ended.stdout and f"\n  {name} " in ended.stdout and "100 runs of 500 steps" in ended.stdout
+    )
+    record = json.loads(
+        CliRunner().invoke(cli, ["simulate", source, "kept.json", "--quota", quota, "--json"]).stdout
+    )
+    learned = json.loads(Path("kept.json").read_text())
+    share = record["quotas"][-1 if source == "three-state" else 0]
+    assert record["exact_gain"] is None and share["name"] == name
+    assert share["share"] == pytest.approx(learned["shares"][-1], abs=0.02)
+
+
 def test_processes_and_a_folder_change_nothing(run):
     words = ("three-state", "--samples", "6000", "--json")
     alone = json.loads(run(*words).stdout)

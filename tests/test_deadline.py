@@ -91,4 +91,6 @@ def test_deadline():
         Deadline(1e-9).check()
     with pytest.raises(ProblemError, match="seconds is 0, expected a positive number"):
         solve(scenarios.three_state(), seconds=0)
+    with pytest.raises(ProblemError, match="seconds is '5', expected a positive number"):
+        solve(scenarios.three_state(), seconds="5")
     assert stop_note(KeyboardInterrupt()) == INTERRUPTED and stop_note(OutOfTimeError()) == OUT_OF_TIME

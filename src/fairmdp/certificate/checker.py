@@ -12,6 +12,7 @@ import numpy as np
 from fairmdp.certificate import rounded as rounded_arithmetic
 from fairmdp.certificate.law import Law, no_law
 from fairmdp.device_problem import DeviceProblem
+from fairmdp.errors import ProblemError
 from fairmdp.problem import Problem
 from fairmdp.solution import Infeasibility, Solution, Status
 from fairmdp.validation import Floats
@@ -87,6 +88,12 @@ def verify(problem: Problem, solution: Solution, *, exact: bool = False) -> Verd
     >>> verdict.ok, round(verdict.upper, 6)
     (True, 0.443421)
     """
+    for what, given, kind in (("problem", problem, Problem), ("solution", solution, Solution)):
+        if not isinstance(given, kind):
+            raise ProblemError(
+                f"{what} is {type(given).__name__}, expected {kind.__name__}\n"
+                "  what was learned from samples is proved by certify"
+            )
     arithmetic: Arithmetic = rounded_arithmetic
     if exact:
         from fairmdp.certificate import exact as exact_arithmetic

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairmdp.cli.engine import engine_options, opened
-from fairmdp.cli.source import problem_options, read_simulator
+from fairmdp.cli.source import problem_options, read_kept, read_simulator
 
 if TYPE_CHECKING:
     from fairmdp.learning.estimate import CertifiedPolicy
@@ -59,7 +59,7 @@ def certify(
     from fairmdp.learning.certify import certify as prove
 
     simulator, problem = read_simulator(source, params, rho, quotas)
-    policy = _policy(solution_file)
+    policy = read_kept(solution_file)["policy"]
     with opened(**where) as engine:
         proof = prove(
             simulator, policy, problem.quotas, samples=samples, delta=delta, rigorous=rigorous, seed=seed,
@@ -71,24 +71,6 @@ def certify(
         else _text(source, problem.units, proof)
     )
     sys.exit({"fair": 0, "not fair": 3, "undecided": _STOPPED}[proof.verdict])
-
-
-def _policy(path: str) -> Any:
-    """Policy that a file of `solve` or `learn` holds."""
-    from fairmdp.errors import FormatError
-    from fairmdp.io.atomic import read_bytes
-    from fairmdp.io.json_solution import MAX_BYTES
-
-    try:
-        kept = json.loads(read_bytes(path, MAX_BYTES))
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, FormatError):
-            raise
-        raise FormatError(f"{path}: this is not JSON: {error}") from None
-    policy = kept.get("policy") if isinstance(kept, dict) else None
-    if not isinstance(policy, list) or not all(isinstance(share, int | float) for share in policy):
-        raise FormatError(f"{path}: there is no policy in it\n  give a file that solve or learn has kept")
-    return policy
 
 
 def _text(source: str, units: Units, proof: CertifiedPolicy) -> str:

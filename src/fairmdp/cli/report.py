@@ -9,7 +9,7 @@ import click
 from fairmdp.cli.source import problem_options, read_problem
 
 
-@click.command()
+@click.command(short_help="Write a solution as one HTML file to send to somebody.")
 @problem_options
 @click.argument("solution_file", metavar="SOLUTION")
 @click.option(

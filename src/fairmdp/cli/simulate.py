@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairmdp.cli.engine import engine_options, opened
-from fairmdp.cli.source import problem_options, read_problem
+from fairmdp.cli.source import is_simulator, problem_options, read_kept, read_simulator
 
 if TYPE_CHECKING:
     from fairmdp.learning.simulate import Simulation
@@ -46,8 +46,9 @@ def simulate(
     as_json: bool,
     **where: Any,
 ) -> None:
-    """Run the policy of SOLUTION on the model of SOURCE; shares with error bars beside the exact ones.
+    """Run the policy of SOLUTION on SOURCE; shares with error bars, beside the exact ones if they are known.
 
+    SOURCE is a problem, or module:name of a simulator; SOLUTION is what solve or learn has kept with --out.
     A share after finitely many steps scatters around its long-run value, so that a quota without room to
     spare is missed by about half of the runs however long they are. The last columns show this.
 
@@ -59,38 +60,40 @@ def simulate(
     from fairmdp.learning.simulate import simulate as run
     from fairmdp.solution import Solution
 
-    problem = read_problem(source, params, rho, quotas)
-    solution = Solution.load(solution_file)
-    if not solution.has_policy:
-        raise ProblemError(f"{solution_file}: the quotas were found infeasible, there is no policy to run")
-    if solution.policy.size != problem.mdp.n_pairs:
+    simulator, problem = read_simulator(source, params, rho, quotas)
+    kept = read_kept(solution_file)
+    solution = None if "fairmdp_estimate" in kept else Solution.load(solution_file)
+    if len(kept["policy"]) != problem.mdp.n_pairs:
         raise ProblemError(
-            f"{solution_file} has a policy over {solution.policy.size} state-action pairs, "
+            f"{solution_file} has a policy over {len(kept['policy'])} state-action pairs, "
             f"{source} has {problem.mdp.n_pairs}\n  name the problem as you did when it was solved"
         )
+    known = not is_simulator(source)
     with opened(**where) as engine:
         seen = run(
-            problem.mdp, solution.policy, steps=steps, runs=runs, seed=seed, starts=start,
-            quotas=problem.quotas, run_chunks=engine,
+            problem.mdp if known else simulator, kept["policy"], steps=steps, runs=runs, seed=seed,
+            starts=start, quotas=problem.quotas, run_chunks=engine,
         )  # fmt: skip
-    notes = (*seen.notes, *_notes(problem, solution, seen))
+    notes = seen.notes
+    if not seen.finished:
+        notes += (f"stopped after {seen.runs:,} runs of {seen.steps:,} steps",)
+    if known and solution is not None:
+        notes += tuple(_surprises(problem, solution, seen))
     record = json.dumps(_as_dict(problem.units, solution, seen, notes), allow_nan=False) if as_json else ""
     click.echo(record or _text(source, problem.units, solution, seen, notes))
     if not seen.finished:
         sys.exit(_STOPPED)
 
 
-def _exact_shares(solution: Solution) -> dict[str, float]:
-    return {row.name: row.share for row in solution.quotas}
+def _exact_shares(solution: Solution | None) -> dict[str, float]:
+    return {} if solution is None else {row.name: row.share for row in solution.quotas}
 
 
-def _notes(problem: Problem, solution: Solution, seen: Simulation) -> list[str]:
-    """What does not fit: another problem, an interrupt, or means far from the exact values."""
+def _surprises(problem: Problem, solution: Solution, seen: Simulation) -> list[str]:
+    """What does not fit: another problem, or means far from the exact values."""
     notes = []
     if solution.provenance.get("problem") != problem.digest:
         notes.append("the solution is of another model or other quotas; its exact values are not of this one")
-    if not seen.finished:
-        notes.append(f"stopped after {seen.runs:,} runs of {seen.steps:,} steps")
     mdp, policy = problem.mdp, solution.policy
     exact = _exact_shares(solution)
     shares, errors = problem.units.values(seen.shares), problem.units.spans(seen.share_se)
@@ -130,7 +133,9 @@ def _end_effect(mdp: MDP, policy: Floats, collected: Any) -> float:
     return float(np.ptp(chain.bias(np.add.reduceat(policy * f, mdp.pair_ptr[:-1]))))
 
 
-def _text(source: str, units: Units, solution: Solution, seen: Simulation, notes: tuple[str, ...]) -> str:
+def _text(
+    source: str, units: Units, solution: Solution | None, seen: Simulation, notes: tuple[str, ...]
+) -> str:
     from fairmdp.report import asked_text, columns
 
     exact = _exact_shares(solution)
@@ -154,7 +159,8 @@ def _text(source: str, units: Units, solution: Solution, seen: Simulation, notes
         f"{source}: {seen.runs:,} runs of {seen.steps:,} steps; means without the first tenth, "
         "+- one standard error",
         "",
-        f"  gain    {seen.gain:.4f} +- {seen.gain_se:.4f}   exact {solution.gain:.6f}",
+        f"  gain    {seen.gain:.4f} +- {seen.gain_se:.4f}"
+        + ("" if solution is None else f"   exact {solution.gain:.6f}"),
         "",
         *(columns(rows) if len(rows) > 1 else ["  no quotas"]),
     ]
@@ -165,7 +171,9 @@ def _text(source: str, units: Units, solution: Solution, seen: Simulation, notes
     return "\n".join(lines + [f"  note    {note}" for note in notes])
 
 
-def _as_dict(units: Units, solution: Solution, seen: Simulation, notes: tuple[str, ...]) -> dict[str, Any]:
+def _as_dict(
+    units: Units, solution: Solution | None, seen: Simulation, notes: tuple[str, ...]
+) -> dict[str, Any]:
     exact = _exact_shares(solution)
     quantiles, met = units.values(seen.quantiles((0.05, 0.5, 0.95))), seen.met
     shares, errors = units.values(seen.shares), units.spans(seen.share_se)
@@ -177,7 +185,7 @@ def _as_dict(units: Units, solution: Solution, seen: Simulation, notes: tuple[st
         "finished": seen.finished,
         "gain": seen.gain,
         "gain_se": seen.gain_se,
-        "exact_gain": solution.gain,
+        "exact_gain": None if solution is None else solution.gain,
         "quotas": [
             {
                 "name": name,

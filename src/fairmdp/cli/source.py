@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import os
 import shlex
 import sys
@@ -61,6 +62,11 @@ def read_problem(source: str, params: tuple[str, ...], rho: str | None, quotas: 
     return apply_quotas(problem, rho, quotas)
 
 
+def is_simulator(source: str) -> bool:
+    """Whether a source is ``module:name`` of a simulator, not a problem."""
+    return ":" in source and not Path(source).exists()
+
+
 def read_simulator(
     source: str, params: tuple[str, ...], rho: str | None, quotas: tuple[str, ...]
 ) -> tuple[Simulator, Problem]:
@@ -69,10 +75,10 @@ def read_simulator(
     from fairmdp.problem import Problem
     from fairmdp.simulator import CheckedSimulator
 
-    module, colon, name = source.partition(":")
-    if not colon or Path(source).exists():
+    if not is_simulator(source):
         problem = read_problem(source, params, rho, quotas)
         return problem.mdp.simulator(), problem
+    module, _, name = source.partition(":")
     if params:
         raise click.UsageError("--param is for ready-made problems, not for a simulator of your own")
     if module.endswith(".py"):
@@ -82,6 +88,26 @@ def read_simulator(
     simulator = _imported(module, name)
     shell = Problem(shell_model(CheckedSimulator(simulator)))
     return simulator, apply_quotas(shell, rho, quotas)
+
+
+def read_kept(path: str) -> dict[str, Any]:
+    """What a file of `solve` or `learn` holds; its policy is there for certain."""
+    from fairmdp.errors import FormatError, ProblemError
+    from fairmdp.io.atomic import read_bytes
+    from fairmdp.io.json_solution import MAX_BYTES
+
+    try:
+        kept = json.loads(read_bytes(path, MAX_BYTES))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError(f"{path}: this is not JSON: {error}") from None
+    if isinstance(kept, dict) and kept.get("status") == "infeasible":
+        raise ProblemError(f"{path}: the quotas were found infeasible, there is no policy to run")
+    policy = kept.get("policy") if isinstance(kept, dict) else None
+    if not isinstance(policy, list) or not all(isinstance(share, int | float) for share in policy):
+        raise FormatError(f"{path}: there is no policy in it\n  give a file that solve or learn has kept")
+    return dict(kept)
 
 
 def _chosen_reward(source: str, params: tuple[str, ...]) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from numbers import Real
 
 from fairmdp.errors import ProblemError
 
@@ -31,8 +32,8 @@ class Deadline:
     """
 
     def __init__(self, seconds: float | None) -> None:
-        if seconds is not None and not seconds > 0:
-            raise ProblemError(f"seconds is {seconds}, expected a positive number")
+        if seconds is not None and not (isinstance(seconds, Real) and seconds > 0):
+            raise ProblemError(f"seconds is {seconds!r}, expected a positive number")
         self._end = math.inf if seconds is None else time.perf_counter() + seconds
 
     @property
