@@ -275,6 +275,100 @@ def test_two_pages_at_once_keep_to_themselves(open_page):
     expect(two.locator("#gain")).to_have_text(shown_gain(fm.solve(three_state(0.095, 0.1, 0.25))))
 
 
+CHORES = {"s0": -2.0, "s2": 6.0}  # the mean lies in [-2, 6]
+
+
+def with_chores(at_least, at_most):
+    three = three_state(0.1, 0.1, 0.1)
+    weighted = fm.Quota("chores", weights=CHORES, at_least=at_least, at_most=at_most)
+    return fm.Problem(three.mdp, [weighted, *three.quotas])
+
+
+def test_weights_are_moved_and_shown_in_their_own_units(open_page, tmp_path, monkeypatch, capsys):
+    fm.save(with_chores(0.5, 4.0), tmp_path / "chores.toml")
+    page = open_page()
+    drop(page, "chores.toml", (tmp_path / "chores.toml").read_bytes())
+    expect(page.locator("#title")).to_have_text("chores.toml")
+    expect(page.locator("#sliders .counts").first).to_have_text("mean of weights from -2 to 6")
+    slider = page.get_by_label("at least for chores")
+    slider.focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    problem = with_chores(0.65, 4.0)
+    solution, free = fm.solve(problem), fm.solve(problem.without_quotas())
+    row = solution.quotas[0]
+    expect(page.locator("#gain")).to_have_text(shown_gain(solution))
+    expect(page.locator("#slack")).to_have_text("0")
+    expect(page.locator("#number-at_least-0")).to_have_value("0.65")
+    expect(page.locator("#got-0")).to_have_text("has 0.6500")
+    limits = [fm.frontier(with_chores(-2.0, 6.0), "chores", bound=bound) for bound in ("at_least", "at_most")]
+    most, least = (curve.last_feasible for curve in limits)
+    expect(page.locator("#reach-at_least-0")).to_have_text(f"up to {most:.4f} can be met")
+    expect(page.locator("#reach-at_most-0")).to_have_text(f"not below {least:.4f}".replace("-", "\u2212"))
+    assert slider.get_attribute("aria-valuetext").startswith("0.65, up to")
+    traces = figure(page, "shares")
+    bars, rings, owed, allowed = traces[4:]  # the shares of time have an axis of their own
+    assert traces[0]["x"] == pytest.approx(solution.shares[1:].tolist(), abs=1e-12)
+    assert bars["x"] == [row.share] and owed["x"] == [0.65] and allowed["x"] == [4.0]
+    assert rings["x"] == pytest.approx([[-2.0, 0.0, 6.0] @ free.visitation])
+    expect(page.locator("#prices tbody tr").first).to_contain_text(
+        f"chores0.6500\u2265 0.65, \u2264 40{row.price:.4f}binding"
+    )
+    expect(page.locator("#frontier .xtitle")).to_have_text("chores, at least")
+    *_, curve, here = figure(page, "frontier")
+    exact = fm.frontier(problem, "chores")
+    assert curve["x"] == pytest.approx(exact.values.tolist())
+    assert curve["y"] == pytest.approx(exact.gains.tolist())
+    assert here["x"] == [0.65] and here["y"] == pytest.approx([solution.gain])
+    assert_accessible(page)
+    command = page.locator("#command").text_content()
+    assert "'--quota=chores>=0.65' '--quota=chores<=4.0'" in command
+    monkeypatch.chdir(tmp_path)
+    code, printed = run(monkeypatch, capsys, *shlex.split(command)[1:], "--json")
+    assert code == 0 and json.loads(printed)["gain"] == solution.gain
+    again = fm.load(saved(page, page.locator("[data-kind='problem.toml']"), tmp_path))
+    assert again.digest == problem.digest
+    page.get_by_label("chores, at least", exact=True).fill("1.25")
+    page.keyboard.press("Enter")
+    expect(page.locator("#gain")).to_have_text(shown_gain(fm.solve(with_chores(1.25, 4.0))))
+    slider.focus()
+    page.keyboard.press("End")
+    expect(page.locator("#conflict")).to_contain_text(
+        "chores is to be 6 at least, and no policy has more than"
+    )
+    page.locator("#accept").click()
+    nearest = fm.solve(with_chores(6.0, 6.0)).infeasibility
+    offered = with_chores(6.0, 6.0).with_bounds(nearest.nearest_at_least, nearest.nearest_at_most)
+    expect(page.locator("#gain")).to_have_text(shown_gain(fm.solve(offered)))
+
+
+def test_a_cap_that_moves_has_a_curve_of_its_own(browser):
+    with served("three-state", "--quota", "s0<=0.35") as server:
+        page = browser.new_page()
+        page.goto(server.address)
+        expect(page.locator("#quota-choice")).to_have_value("s0, at most")  # it costs the most
+        page.get_by_label("at most for s0").press("ArrowLeft")
+        problem = three_state(0.1, 0.1, 0.25).with_quotas(
+            [fm.Quota("s0", states=["s0"], at_least=0.1, at_most=0.345)]
+        )
+        solution = fm.solve(problem)
+        expect(page.locator("#gain")).to_have_text(shown_gain(solution))
+        expect(page.locator("#frontier .xtitle")).to_have_text("share allowed to s0")
+        expect(page.locator("#frontier .figure")).not_to_have_class("stale")
+        *_, curve, here = figure(page, "frontier")
+        exact = fm.frontier(problem, "s0", bound="at_most")
+        assert curve["x"] == pytest.approx(exact.values.tolist())
+        assert curve["y"] == pytest.approx(exact.gains.tolist())
+        assert here["x"] == [0.345] and here["y"] == pytest.approx([solution.gain])
+        expect(page.locator("#frontier .annotation-text")).to_have_text("10.00\u202f% is owed")
+        page.get_by_label("at least for s2").press("ArrowRight")
+        expect(page.locator("#quota-choice")).to_have_value("s2")
+        page.get_by_label("at most for s0").press("Home")
+        page.get_by_role("button", name="Only raise s0").click()
+        expect(page.locator("#status")).to_have_text("Optimal")
+        page.close()
+
+
 @pytest.mark.parametrize("scheme, width", [("light", 1280), ("dark", 390)])
 def test_nothing_for_axe_to_find_and_nothing_sticks_out(open_page, scheme, width):
     page = open_page(color_scheme=scheme)

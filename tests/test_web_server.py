@@ -130,7 +130,7 @@ def test_bodies_are_limited_whether_they_say_their_length_or_not(server):
         ({"page": "12345678", "task": "solve", "source": {"kind": "given"}, "more": 1}, "more: Extra"),
         ({"page": "12345678", "task": "dance", "source": {"kind": "given"}}, "task: there is no 'dance'"),
         ({"page": "12345678", "task": "export", "kind": "/etc/passwd", "source": {"kind": "given"}}, "kind:"),
-        ({"page": "12345678", "task": "solve", "source": {"kind": "given"}, "at_least": [2]}, "at_least.0"),
+        ({"page": "12345678", "task": "solve", "source": {"kind": "given"}, "at_least": [True]}, "at_least.0"),
         ({"page": "12345678", "task": "solve", "source": {"kind": "given"}, "at_least": ["1"]}, "at_least.0"),
         (b'{"page":"12345678","task":"solve","source":{"kind":"given"},"at_least":[NaN]}', "at_least"),
         ({"page": "12345678", "task": "solve", "source": {"kind": "file", "name": "../x"}}, "not here any more"),

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fairmdp import __version__
+from fairmdp.frontiers.family import Bound
 from fairmdp.scenarios import SCENARIOS
 from fairmdp.web.exports import EXPORTS
 from fairmdp.web.tasks import TASKS, Request, Source
@@ -26,7 +27,6 @@ _KEPT_FILES = 32
 _URGENT = ("open", "solve", "proof", "export")
 
 Text = Annotated[str, Field(max_length=1000)]
-Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class BusyError(Exception):
@@ -53,9 +53,10 @@ class _Question(_Body):
     page: Annotated[str, Field(min_length=8, max_length=64)]
     task: Text
     source: _Where
-    at_least: list[Share] | None = None
-    at_most: list[Share] | None = None
+    at_least: list[float] | None = None
+    at_most: list[float] | None = None
     quota: Text = ""
+    bound: Bound = "at_least"
     kind: Text = ""
 
 
@@ -129,6 +130,7 @@ class Office:
             None if asked.at_least is None else tuple(asked.at_least),
             None if asked.at_most is None else tuple(asked.at_most),
             asked.quota,
+            asked.bound,
             asked.kind,
         )
         return asked.page, request

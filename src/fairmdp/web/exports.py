@@ -14,6 +14,7 @@ from fairmdp.io.json_solution import solution_to_dict
 from fairmdp.problem import Problem
 from fairmdp.solution import Solution
 from fairmdp.solvers.auto import solve
+from fairmdp.web.document import as_asked
 
 EXPORTS = ("problem.toml", "problem.npz", "solution.json", "policy.csv", "quotas.csv")
 """Names of the files."""
@@ -28,7 +29,7 @@ def export(problem: Problem, kind: str) -> bytes:
         return json.dumps(solution_to_dict(solution), allow_nan=False).encode()
     if kind == "policy.csv":
         return _policy_csv(problem, solution)
-    return _csv(("quota", "share", "at_least", "at_most", "slack", "price"), solution.quotas)
+    return _csv(("quota", "share", "at_least", "at_most", "slack", "price"), as_asked(problem, solution))
 
 
 def _problem_file(problem: Problem, kind: str) -> bytes:
