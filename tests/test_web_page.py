@@ -1,6 +1,7 @@
 """The page as a person uses it, in a real browser."""
 
 import json
+import re
 import shlex
 import sys
 
@@ -273,6 +274,68 @@ def test_two_pages_at_once_keep_to_themselves(open_page):
     expect(two.locator("#command")).to_contain_text("s0>=0.095")
     expect(one.locator("#gain")).to_have_text(shown_gain(fm.solve(three_state(0.1, 0.1, 0.26))))
     expect(two.locator("#gain")).to_have_text(shown_gain(fm.solve(three_state(0.095, 0.1, 0.25))))
+
+
+SAID = """document.addEventListener("DOMContentLoaded", () => {
+    window.said = [];
+    const busy = document.getElementById("busy");
+    new MutationObserver(() => said.push(busy.textContent)).observe(busy, { childList: true });
+});"""
+
+
+def test_a_slow_solve_shows_what_is_known_by_then(browser):
+    with served("garnet", "--param", "n_states=60000") as server:
+        page = browser.new_page()
+        page.add_init_script(SAID)
+        page.goto(server.address)
+        expect(page.locator("#busy")).to_contain_text("Solving\u2026", timeout=60_000)
+        expect(page.locator("#answer")).to_have_attribute("aria-busy", "true")
+        expect(page.locator("#status")).to_have_text("Optimal", timeout=60_000)
+        expect(page.locator("#busy")).to_be_hidden()
+        expect(page.locator("#answer")).to_have_attribute("aria-busy", "false")
+        gain = float(page.locator("#gain").text_content())
+        seen = [
+            re.search(r"gain between (\S+) and (\S+), worst slack \S+", text)
+            for text in page.evaluate("said")
+        ]
+        brackets = [(float(found[1]), float(found[2])) for found in seen if found]
+        assert brackets and all(lower - 2e-6 <= gain <= upper + 2e-6 for lower, upper in brackets)
+        page.close()
+
+
+def test_sliders_that_are_moved_quickly_end_at_the_right_answer(browser):
+    """A solve here takes most of a second, so that stale ones are given up and their workers replaced."""
+    with served("garnet", "--param=n_states=20000") as server:
+        pages = [browser.new_page() for _ in range(2)]
+        for page in pages:
+            page.goto(server.address)
+            expect(page.locator("#status")).to_have_text("Optimal", timeout=60_000)
+            page.get_by_label("at least for g0").focus()
+        for turn in range(9):
+            for page, key in zip(pages, ("ArrowRight", "ArrowLeft"), strict=True):
+                page.keyboard.press(key)
+            pages[0].wait_for_timeout(300 if turn % 3 == 2 else 0)
+        problem = fm.scenarios.garnet(20000)
+        for page in pages:
+            expect(page.locator("#busy")).to_be_hidden(timeout=60_000)
+            owed = [
+                float(page.locator(f"#number-at_least-{k}").input_value()) / 100
+                for k in range(problem.n_quotas)
+            ]
+            solution = fm.solve(problem.with_bounds(owed))
+            expect(page.locator("#command")).to_contain_text(f"g0>={owed[0]:.4g}", timeout=60_000)
+            expect(page.locator("#status")).to_have_text("Optimal")
+            assert float(page.locator("#gain").text_content()) == pytest.approx(solution.gain, abs=2e-6)
+            assert all(
+                got >= least - 1e-9 for got, least in zip(figure(page, "shares")[0]["x"], owed, strict=True)
+            )
+        moved = [float(page.locator("#number-at_least-0").input_value()) for page in pages]
+        step = 100 * float(pages[0].locator("#at_least-0").get_attribute("step"))
+        assert moved[0] - moved[1] == pytest.approx(
+            18 * step, abs=1.01 * step
+        )  # the first one rounds to the step
+        for page in pages:
+            page.close()
 
 
 CHORES = {"s0": -2.0, "s2": 6.0}  # the mean lies in [-2, 6]
