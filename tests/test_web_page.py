@@ -136,6 +136,8 @@ def test_an_infeasible_position_names_the_conflict_and_the_way_back(open_page):
     expect(page.locator("#conflict")).to_contain_text("In conflict: s2.")
     expect(page.locator("#gain")).to_have_text("\u2013")
     expect(page.locator("#shares")).to_be_hidden()
+    wide = page.locator("#frontier .figure").bounding_box()["width"]  # the row is its own now
+    expect(page.locator("#frontier .main-svg").first).to_have_attribute("width", re.compile(f"{wide:g}"))
     assert_accessible(page)
     page.get_by_role("button", name="Use the nearest quotas that can be met").click()
     why = fm.solve(three_state(0.1, 0.1, 0.6)).infeasibility

@@ -40,6 +40,12 @@ export function shownQuotas(quotas) {
   return [...quotas].sort((a, b) => room(a) - room(b)).slice(0, MOST_BARS);
 }
 
+// A figure whose place has become wider or narrower since it was drawn keeps its size, unless it is told.
+async function put(node, traces, look) {
+  await globalThis.Plotly.react(node, traces, look, QUIET);
+  if (node.querySelector(".main-svg").clientWidth !== node.clientWidth) await globalThis.Plotly.Plots.resize(node);
+}
+
 function rowHeight(rows) {
   return Math.min(64, Math.max(34, 230 / rows));
 }
@@ -65,7 +71,7 @@ export function drawShares(node, quotas) {
       range: [rows.length - 0.4, -0.6], tickfont: { color: colour.ink }, domain: [bottom, top] };
     top = bottom - TICKS / inside;
   });
-  return globalThis.Plotly.react(node, traces, layout(colour, axes), QUIET);
+  return put(node, traces, layout(colour, axes));
 }
 
 function bars(colour, panel, rows) {
@@ -139,7 +145,7 @@ export function drawFrontier(node, curve, point) {
   const why = curve.own_limit ? `${limit} is ${cap ? "owed" : "allowed"}` : `no policy meets ${cap ? "less" : "more"} than ${limit}`;
   const title = curve.unit ? `${name}, at ${cap ? "most" : "least"}` : `share ${cap ? "allowed" : "owed"} to ${name}`;
   node.style.height = "300px";
-  return globalThis.Plotly.react(node, traces, layout(colour, {
+  return put(node, traces, layout(colour, {
     xaxis: { range: cap ? [edge, first] : [first, edge], nticks: 7, title: { text: title },
       ...(curve.unit ? {} : { tickformat: ".0%" }) },
     yaxis: { title: { text: "best gain" }, range: [least - 0.08 * height, top + 0.1 * height], nticks: 6 },
@@ -151,7 +157,7 @@ export function drawFrontier(node, curve, point) {
     annotations: closed ? [] : [{ x: end, y: 1, yref: "paper", xanchor: cap ? "left" : "right", yanchor: "bottom",
       showarrow: false, font: { size: 12, color: colour.bad }, text: why }],
     margin: { l: 12, r: 16, t: 28, b: 12 },
-  }), QUIET);
+  }));
 }
 
 export function drawPolicy(node, policy) {
@@ -163,7 +169,7 @@ export function drawPolicy(node, policy) {
   const room = (node.clientWidth - 8 * Math.min(16, Math.max(...states.map((s) => s.length)))) / actions.length;
   const steep = 8 * Math.min(18, Math.max(...actions.map((a) => a.length))) > room;
   node.style.height = `${110 + (states.length > 20 ? 17 : rowHeight(states.length)) * states.length}px`;
-  return globalThis.Plotly.react(node, [{
+  return put(node, [{
     type: "heatmap", x: columns, y: rows, z: chances, zmin: 0, zmax: 1, showscale: false, xgap: 2, ygap: 2,
     colorscale: [[0, colour.line], [1, colour.accent]], hoverinfo: "text", hoverongaps: false,
     hovertext: chances.map((row, s) => row.map((p, a) => (p === null ? "" :
@@ -177,7 +183,7 @@ export function drawPolicy(node, policy) {
     annotations: cells > MOST_LABELLED ? [] : chances.flatMap((row, s) => row.flatMap((p, a) => (
       p === null || p < 5e-4 ? [] : [{ x: a, y: s, text: `${Number((100 * p).toFixed(1))}`, showarrow: false,
         font: { size: 12, color: p > 0.45 ? colour.surface : colour.ink } }]))),
-  }), QUIET);
+  }));
 }
 
 export async function figureFile(node, format) {

@@ -40,7 +40,7 @@ export function drawHero(node, answer, proofButton) {
   const number = (id, label, value, below) => el("div", { class: "number" },
     el("dt", {}, label), el("dd", { id, class: "large" }, value), el("dd", { class: "muted small" }, below));
   const slackBelow = !known ? "no policy meets the quotas" : broken.length ? `not met: ${names(broken)}`
-    : tight.length ? `${names(tight)} ${tight.length === 1 ? "stands" : "stand"} exactly at the bound`
+    : tight.length ? `${names(tight)} ${tight.length === 1 ? "stands exactly at its bound" : "stand exactly at their bounds"}`
       : answer.worst_slack === null || answer.worst_slack === undefined ? "nothing is owed"
         : `room to spare everywhere${weighs(answer) ? "; weights count in parts of their range" : ""}`;
   fill(node,
