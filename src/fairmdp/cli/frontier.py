@@ -15,7 +15,6 @@ from fairmdp.cli.source import number, problem_options, read_problem
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from fairmdp.frontiers.family import Bound
     from fairmdp.frontiers.points import Engine
     from fairmdp.problem import Problem
 
@@ -91,7 +90,7 @@ class _Shown(NamedTuple):
 
 
 def _curve(
-    source: str, problem: Problem, quota: str, values: list[float] | None, engine: Engine, bound: Bound
+    source: str, problem: Problem, quota: str, values: list[float] | None, engine: Engine, bound: str
 ) -> _Shown:
     from fairmdp.frontiers import frontier, report
     from fairmdp.plots import plot_frontier

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from fairmdp.errors import ProblemError
 from fairmdp.frontiers.bends import exact_frontier
 from fairmdp.frontiers.curve import Frontier, ShadowPrice
-from fairmdp.frontiers.family import ALL, Bound, Family
+from fairmdp.frontiers.family import ALL, Family
 from fairmdp.frontiers.grid import FrontierGrid, frontier_grid
 from fairmdp.frontiers.points import TOGETHER, Engine, checked_values, frontier_at
 from fairmdp.problem import Problem
@@ -26,7 +26,7 @@ def frontier(
     quota: str = ALL,
     values: Iterable[float] | None = None,
     *,
-    bound: Bound = "at_least",
+    bound: str = "at_least",
     method: str = "auto",
     tol: float = 1e-6,
     engine: Engine = map,
@@ -80,7 +80,7 @@ def frontier(
     return exact_frontier(family)
 
 
-def last_feasible(problem: Problem, quota: str = ALL, bound: Bound = "at_least") -> float:
+def last_feasible(problem: Problem, quota: str = ALL, bound: str = "at_least") -> float:
     """Largest ``at_least`` of one quota, or factor on all, that some policy meets; or smallest cap.
 
     Examples

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, get_args
 
 import numpy as np
 
@@ -20,14 +19,14 @@ from fairmdp.weights import Units
 ALL = "*"
 """Instead of a quota's name: a common factor on everything that is owed."""
 
-Bound = Literal["at_least", "at_most"]
+_BOUNDS = "at_least", "at_most"
 
 
 class Family:
     """A problem in which one bound of a quota moves, or a factor on all that is owed."""
 
-    def __init__(self, problem: Problem, quota: str, bound: Bound = "at_least") -> None:
-        if bound not in get_args(Bound):
+    def __init__(self, problem: Problem, quota: str, bound: str = "at_least") -> None:
+        if bound not in _BOUNDS:
             raise ProblemError(f"bound is {bound!r}, expected 'at_least' or 'at_most'")
         self.problem, self.quota, self.bound = problem, quota, bound
         self.direction = -1.0 if bound == "at_most" else 1.0  # the way in which more is asked

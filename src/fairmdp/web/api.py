@@ -14,7 +14,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fairmdp import __version__
-from fairmdp.frontiers.family import Bound
 from fairmdp.scenarios import SCENARIOS
 from fairmdp.web.exports import EXPORTS
 from fairmdp.web.tasks import TASKS, Request, Source
@@ -56,7 +55,7 @@ class _Question(_Body):
     at_least: list[float] | None = None
     at_most: list[float] | None = None
     quota: Text = ""
-    bound: Bound = "at_least"
+    bound: Literal["at_least", "at_most"] = "at_least"
     kind: Text = ""
 
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from fairmdp.certificate import verify
 from fairmdp.errors import ProblemError
-from fairmdp.frontiers.family import Bound
 from fairmdp.problem import Problem
 from fairmdp.solution import Solution
 from fairmdp.solvers.auto import solve
@@ -77,7 +76,7 @@ def _moving(problem: Problem, solution: Solution, quotas: Sequence[str] | None) 
     return [k for k in dear if solution.prices[k] != 0]
 
 
-def _bound(problem: Problem, solution: Solution, k: int) -> Bound:
+def _bound(problem: Problem, solution: Solution, k: int) -> str:
     """The bound of a quota that costs something, or else the one it has."""
     capped = problem.at_most[k] < 1 and (solution.prices[k] < 0 or problem.at_least[k] == 0)
     return "at_most" if capped else "at_least"

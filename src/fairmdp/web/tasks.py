@@ -22,7 +22,6 @@ from fairmdp.certificate import verify
 from fairmdp.cli.source import read_problem
 from fairmdp.errors import FairMDPError, ProblemError
 from fairmdp.frontiers import Frontier, frontier, last_feasible
-from fairmdp.frontiers.family import Bound
 from fairmdp.mdp import MDP
 from fairmdp.problem import Problem
 from fairmdp.solution import Solution, Status
@@ -85,7 +84,7 @@ class Request:
     at_least: tuple[float, ...] | None = None
     at_most: tuple[float, ...] | None = None
     quota: str = ""
-    bound: Bound = "at_least"
+    bound: str = "at_least"
     kind: str = ""
 
 
@@ -157,7 +156,7 @@ class Desk:
         return self._opened[source]
 
 
-def best_curve(problem: Problem, quota: str, bound: Bound) -> Frontier:
+def best_curve(problem: Problem, quota: str, bound: str) -> Frontier:
     """Return the frontier of a quota: exact where that is quick, else in a few places up to the last one."""
     if problem.mdp.n_pairs <= EXACT_PAIRS:
         with suppress(ProblemError):  # rounding may leave its last point without a certificate
