@@ -11,7 +11,7 @@ from models import hiring, jobs, random_problem
 
 from fairmdp import Problem, ProblemError, ProcessPool, Quota, Status, frontier, scenarios, solve, verify
 from fairmdp.cli import cli
-from fairmdp.frontiers import Frontier, frontier_grid
+from fairmdp.frontiers import Frontier, frontier_grid, last_feasible
 from fairmdp.frontiers.family import Family
 from fairmdp.frontiers.points import TOGETHER
 from fairmdp.frontiers.report import frontier_csv, frontier_text
@@ -64,6 +64,82 @@ def test_slopes_are_prices_and_the_curve_is_concave(block):
         assert there.gains == pytest.approx([*map(curve.gain_at, middles)], abs=1e-7 * unit)
         steep = np.maximum(unit, np.abs(curve.slopes[long]))
         assert (np.abs(there.slopes - curve.slopes[long]) <= 1e-5 * steep).all()
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_the_gain_under_a_cap_is_concave_and_its_slopes_are_prices(block):
+    """On 100 random problems, against solutions of the capped problem itself; other caps and floors stay."""
+    made = (
+        random_problem(seed, n_max=8, caps=seed % 2 == 0) for seed in range(1000 * block, 1000 * block + 1000)
+    )
+    fair = (p for p in made if p.n_quotas and solve(p).status is Status.OPTIMAL)
+    largest = ((p, int(np.argmax(solve(p).shares))) for p in fair)
+    free = ((p, k) for p, k in largest if last_feasible(p, p.names[k], "at_most") < 0.99)
+    for problem, k in itertools.islice(free, 25):
+        unit = np.ptp(problem.mdp.r)
+        curve = frontier(problem, problem.names[k], bound="at_most")
+        assert curve.values[0] == 1
+        assert (np.diff(curve.values) < 0).all() and (np.diff(curve.gains) <= 1e-9 * unit).all()
+        assert (np.diff(curve.slopes) >= -1e-6 * unit).all() and (curve.slopes >= -1e-9 * unit).all()
+        long = np.flatnonzero(-np.diff(curve.values) > 1e-4)
+        middles = (curve.values[:-1] + curve.values[1:])[long] / 2
+        given = frontier(problem, problem.names[k], middles, bound="at_most")
+        assert (given.values == middles).all()
+        for value, slope, seen in zip(middles, curve.slopes[long], given.gains, strict=True):
+            at_most = problem.at_most.copy()
+            at_most[k] = value
+            alone = solve(problem.with_bounds(at_most=at_most))
+            steep = max(unit, slope)
+            assert alone.gain == pytest.approx(curve.gain_at(value), abs=1e-7 * unit)
+            assert seen == pytest.approx(alone.gain, abs=1e-7 * unit)
+            price = max(-alone.prices[k], 0)  # a floor may bind instead
+            assert price == pytest.approx(slope, abs=1e-5 * steep)
+            there = curve.shadow_price(value)
+            assert there.price == pytest.approx(-slope) and there.start < value < there.stop
+        below = curve.last_feasible - 1e-6
+        if below > problem.at_least[k]:
+            at_most = problem.at_most.copy()
+            at_most[k] = below
+            assert solve(problem.with_bounds(at_most=at_most)).status is Status.INFEASIBLE
+
+
+def test_a_cap_of_the_three_state_problem():
+    curve = frontier(THREE, "s0", bound="at_most")
+    assert curve.values == pytest.approx([1, 29 / 76, 0.1]) and curve.slopes == pytest.approx([0, 0.9])
+    assert last_feasible(THREE, "s0", "at_most") == pytest.approx(0.1)
+    first, bend, last = curve.shadow_prices
+    assert first[:3] == pytest.approx((0, 0, 0), abs=1e-8) and first.unique is True
+    assert bend[:3] == pytest.approx((bend.price, -0.9, 0), abs=1e-8) and bend.unique is False
+    assert (
+        last.low == -np.inf
+        and last.high == pytest.approx(-0.9)
+        and (last.start, last.stop) == pytest.approx((0.1, 29 / 76))
+    )
+    assert curve.shadow_price(0.2)[:3] == pytest.approx((-0.9, -0.9, -0.9))
+    assert curve.prices[-1] == pytest.approx(curve.gains[0] - 0.19)
+    given = frontier(THREE, "s0", np.linspace(0.15, 0.5, 8), bound="at_most")
+    for value, seen in zip(given.values, given.shadow_prices, strict=True):
+        exact = curve.shadow_price(value)
+        assert seen.low - 1e-9 <= exact.low and exact.high <= seen.high + 1e-9
+    free = scenarios.three_state(rho=[0, 0.1, 0.25])
+    low = frontier(free, "s0", bound="at_most").last_feasible
+    too_low = frontier(free, "s0", [0.5, 0.9 * low], bound="at_most")
+    assert np.isnan(too_low.gains[1]) and low - 1e-2 <= too_low.limit <= low
+    for shown in (repr(curve), curve._repr_html_()):
+        assert "cap of s0" in shown
+
+
+def test_command_for_a_cap(tmp_path):
+    words = ["frontier", "three-state", "s0", "--cap"]
+    ended = CliRunner().invoke(cli, [*words, "--figure", str(tmp_path / "f.pdf")])
+    assert ended.exit_code == 0, ended.output
+    assert "best gain against the cap of s0" in ended.stdout and "-0.9000   0.1000   0.3816" in ended.stdout
+    assert "no policy meets less than 0.100000" in ended.stdout
+    answer = json.loads(CliRunner().invoke(cli, [*words, "--values", "0.2,0.5", "--json"]).stdout)
+    assert answer["values"] == [0.5, 0.2] and answer["bound"] == "at_most"
+    assert answer["shadow_prices"][1]["low"] is None
+    bad = CliRunner().invoke(cli, [*words[:3], "s1", "--cap"])
+    assert bad.exit_code == 2 and "--cap goes with one quota only" in bad.output
 
 
 def test_last_feasible_values_of_the_paper_worlds():
@@ -214,6 +290,9 @@ def test_engines_do_not_change_a_frontier():
             lambda: frontier(THREE.with_quotas([Quota("cap", states=["s0"], at_most=0.05)]), "s2"),
             "the other quotas cannot be met by themselves",
         ),
+        (lambda: frontier(THREE, "s2", bound="above"), "bound is 'above', expected 'at_least' or 'at_most'"),
+        (lambda: frontier(THREE, "s2", [1.1], bound="at_most"), "values must be numbers from 1 down"),
+        (lambda: frontier(THREE, bound="at_most"), "a factor is for what is owed, not for caps"),
         (lambda: frontier(THREE, "s2", [0.1]).breakpoints, "leave values out for its bends"),
         (lambda: frontier(THREE, "s2", [0.1]).shadow_price(0.2), "between given values the gain is not known"),
         (lambda: frontier(THREE, "s2", [0.1], together=0), "together is 0"),

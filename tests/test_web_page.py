@@ -1,6 +1,7 @@
 """The page as a person uses it, in a real browser."""
 
 import json
+import re
 import shlex
 import sys
 
@@ -135,6 +136,8 @@ def test_an_infeasible_position_names_the_conflict_and_the_way_back(open_page):
     expect(page.locator("#conflict")).to_contain_text("In conflict: s2.")
     expect(page.locator("#gain")).to_have_text("\u2013")
     expect(page.locator("#shares")).to_be_hidden()
+    wide = page.locator("#frontier .figure").bounding_box()["width"]  # the row is its own now
+    expect(page.locator("#frontier .main-svg").first).to_have_attribute("width", re.compile(f"{wide:g}"))
     assert_accessible(page)
     page.get_by_role("button", name="Use the nearest quotas that can be met").click()
     why = fm.solve(three_state(0.1, 0.1, 0.6)).infeasibility
@@ -273,6 +276,162 @@ def test_two_pages_at_once_keep_to_themselves(open_page):
     expect(two.locator("#command")).to_contain_text("s0>=0.095")
     expect(one.locator("#gain")).to_have_text(shown_gain(fm.solve(three_state(0.1, 0.1, 0.26))))
     expect(two.locator("#gain")).to_have_text(shown_gain(fm.solve(three_state(0.095, 0.1, 0.25))))
+
+
+SAID = """document.addEventListener("DOMContentLoaded", () => {
+    window.said = [];
+    const busy = document.getElementById("busy");
+    new MutationObserver(() => said.push(busy.textContent)).observe(busy, { childList: true });
+});"""
+
+
+def test_a_slow_solve_shows_what_is_known_by_then(browser):
+    with served("garnet", "--param", "n_states=60000") as server:
+        page = browser.new_page()
+        page.add_init_script(SAID)
+        page.goto(server.address)
+        expect(page.locator("#busy")).to_contain_text("Solving\u2026", timeout=60_000)
+        expect(page.locator("#answer")).to_have_attribute("aria-busy", "true")
+        expect(page.locator("#status")).to_have_text("Optimal", timeout=60_000)
+        expect(page.locator("#busy")).to_be_hidden()
+        expect(page.locator("#answer")).to_have_attribute("aria-busy", "false")
+        gain = float(page.locator("#gain").text_content())
+        seen = [
+            re.search(r"gain between (\S+) and (\S+), worst slack \S+", text)
+            for text in page.evaluate("said")
+        ]
+        brackets = [(float(found[1]), float(found[2])) for found in seen if found]
+        assert brackets and all(lower - 2e-6 <= gain <= upper + 2e-6 for lower, upper in brackets)
+        page.close()
+
+
+def test_sliders_that_are_moved_quickly_end_at_the_right_answer(browser):
+    """A solve here takes most of a second, so that stale ones are given up and their workers replaced."""
+    with served("garnet", "--param=n_states=20000") as server:
+        pages = [browser.new_page() for _ in range(2)]
+        for page in pages:
+            page.goto(server.address)
+            expect(page.locator("#status")).to_have_text("Optimal", timeout=60_000)
+            page.get_by_label("at least for g0").focus()
+        for turn in range(9):
+            for page, key in zip(pages, ("ArrowRight", "ArrowLeft"), strict=True):
+                page.keyboard.press(key)
+            pages[0].wait_for_timeout(300 if turn % 3 == 2 else 0)
+        problem = fm.scenarios.garnet(20000)
+        for page in pages:
+            expect(page.locator("#busy")).to_be_hidden(timeout=60_000)
+            owed = [
+                float(page.locator(f"#number-at_least-{k}").input_value()) / 100
+                for k in range(problem.n_quotas)
+            ]
+            solution = fm.solve(problem.with_bounds(owed))
+            expect(page.locator("#command")).to_contain_text(f"g0>={owed[0]:.4g}", timeout=60_000)
+            expect(page.locator("#status")).to_have_text("Optimal")
+            assert float(page.locator("#gain").text_content()) == pytest.approx(solution.gain, abs=2e-6)
+            assert all(
+                got >= least - 1e-9 for got, least in zip(figure(page, "shares")[0]["x"], owed, strict=True)
+            )
+        moved = [float(page.locator("#number-at_least-0").input_value()) for page in pages]
+        step = 100 * float(pages[0].locator("#at_least-0").get_attribute("step"))
+        assert moved[0] - moved[1] == pytest.approx(
+            18 * step, abs=1.01 * step
+        )  # the first one rounds to the step
+        for page in pages:
+            page.close()
+
+
+CHORES = {"s0": -2.0, "s2": 6.0}  # the mean lies in [-2, 6]
+
+
+def with_chores(at_least, at_most):
+    three = three_state(0.1, 0.1, 0.1)
+    weighted = fm.Quota("chores", weights=CHORES, at_least=at_least, at_most=at_most)
+    return fm.Problem(three.mdp, [weighted, *three.quotas])
+
+
+def test_weights_are_moved_and_shown_in_their_own_units(open_page, tmp_path, monkeypatch, capsys):
+    fm.save(with_chores(0.5, 4.0), tmp_path / "chores.toml")
+    page = open_page()
+    drop(page, "chores.toml", (tmp_path / "chores.toml").read_bytes())
+    expect(page.locator("#title")).to_have_text("chores.toml")
+    expect(page.locator("#sliders .counts").first).to_have_text("mean of weights from -2 to 6")
+    slider = page.get_by_label("at least for chores")
+    slider.focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    problem = with_chores(0.65, 4.0)
+    solution, free = fm.solve(problem), fm.solve(problem.without_quotas())
+    row = solution.quotas[0]
+    expect(page.locator("#gain")).to_have_text(shown_gain(solution))
+    expect(page.locator("#slack")).to_have_text("0")
+    expect(page.locator("#number-at_least-0")).to_have_value("0.65")
+    expect(page.locator("#got-0")).to_have_text("has 0.6500")
+    limits = [fm.frontier(with_chores(-2.0, 6.0), "chores", bound=bound) for bound in ("at_least", "at_most")]
+    most, least = (curve.last_feasible for curve in limits)
+    expect(page.locator("#reach-at_least-0")).to_have_text(f"up to {most:.4f} can be met")
+    expect(page.locator("#reach-at_most-0")).to_have_text(f"not below {least:.4f}".replace("-", "\u2212"))
+    assert slider.get_attribute("aria-valuetext").startswith("0.65, up to")
+    traces = figure(page, "shares")
+    bars, rings, owed, allowed = traces[4:]  # the shares of time have an axis of their own
+    assert traces[0]["x"] == pytest.approx(solution.shares[1:].tolist(), abs=1e-12)
+    assert bars["x"] == [row.share] and owed["x"] == [0.65] and allowed["x"] == [4.0]
+    assert rings["x"] == pytest.approx([[-2.0, 0.0, 6.0] @ free.visitation])
+    expect(page.locator("#prices tbody tr").first).to_contain_text(
+        f"chores0.6500\u2265 0.65, \u2264 40{row.price:.4f}binding"
+    )
+    expect(page.locator("#frontier .xtitle")).to_have_text("chores, at least")
+    *_, curve, here = figure(page, "frontier")
+    exact = fm.frontier(problem, "chores")
+    assert curve["x"] == pytest.approx(exact.values.tolist())
+    assert curve["y"] == pytest.approx(exact.gains.tolist())
+    assert here["x"] == [0.65] and here["y"] == pytest.approx([solution.gain])
+    assert_accessible(page)
+    command = page.locator("#command").text_content()
+    assert "'--quota=chores>=0.65' '--quota=chores<=4.0'" in command
+    monkeypatch.chdir(tmp_path)
+    code, printed = run(monkeypatch, capsys, *shlex.split(command)[1:], "--json")
+    assert code == 0 and json.loads(printed)["gain"] == solution.gain
+    again = fm.load(saved(page, page.locator("[data-kind='problem.toml']"), tmp_path))
+    assert again.digest == problem.digest
+    page.get_by_label("chores, at least", exact=True).fill("1.25")
+    page.keyboard.press("Enter")
+    expect(page.locator("#gain")).to_have_text(shown_gain(fm.solve(with_chores(1.25, 4.0))))
+    slider.focus()
+    page.keyboard.press("End")
+    expect(page.locator("#conflict")).to_contain_text(
+        "chores is to be 6 at least, and no policy has more than"
+    )
+    page.locator("#accept").click()
+    nearest = fm.solve(with_chores(6.0, 6.0)).infeasibility
+    offered = with_chores(6.0, 6.0).with_bounds(nearest.nearest_at_least, nearest.nearest_at_most)
+    expect(page.locator("#gain")).to_have_text(shown_gain(fm.solve(offered)))
+
+
+def test_a_cap_that_moves_has_a_curve_of_its_own(browser):
+    with served("three-state", "--quota", "s0<=0.35") as server:
+        page = browser.new_page()
+        page.goto(server.address)
+        expect(page.locator("#quota-choice")).to_have_value("s0, at most")  # it costs the most
+        page.get_by_label("at most for s0").press("ArrowLeft")
+        problem = three_state(0.1, 0.1, 0.25).with_quotas(
+            [fm.Quota("s0", states=["s0"], at_least=0.1, at_most=0.345)]
+        )
+        solution = fm.solve(problem)
+        expect(page.locator("#gain")).to_have_text(shown_gain(solution))
+        expect(page.locator("#frontier .xtitle")).to_have_text("share allowed to s0")
+        expect(page.locator("#frontier .figure")).not_to_have_class("stale")
+        *_, curve, here = figure(page, "frontier")
+        exact = fm.frontier(problem, "s0", bound="at_most")
+        assert curve["x"] == pytest.approx(exact.values.tolist())
+        assert curve["y"] == pytest.approx(exact.gains.tolist())
+        assert here["x"] == [0.345] and here["y"] == pytest.approx([solution.gain])
+        expect(page.locator("#frontier .annotation-text")).to_have_text("10.00\u202f% is owed")
+        page.get_by_label("at least for s2").press("ArrowRight")
+        expect(page.locator("#quota-choice")).to_have_value("s2")
+        page.get_by_label("at most for s0").press("Home")
+        page.get_by_role("button", name="Only raise s0").click()
+        expect(page.locator("#status")).to_have_text("Optimal")
+        page.close()
 
 
 @pytest.mark.parametrize("scheme, width", [("light", 1280), ("dark", 390)])

@@ -82,6 +82,28 @@ def test_names_stay_text_whatever_they_hold(run, opened, tmp_path):
     assert page.locator("main script").count() == 0
 
 
+def test_a_report_shows_weights_in_their_units_and_the_curve_of_a_cap(run, opened, tmp_path):
+    three = fm.scenarios.three_state()
+    weighted = fm.Quota("chores", weights={"s0": -2.0, "s2": 6.0}, at_least=1.2)
+    problem = fm.Problem(three.mdp, [weighted, fm.Quota("s0", states=["s0"], at_most=0.34)])
+    fm.save(problem, "a.toml")
+    solution = fm.solve(problem)
+    solution.save("a.json")
+    assert run("report", "a.toml", "a.json", "--frontier", "chores", "--frontier", "s0")[0] == 0
+    page = opened(tmp_path / "a.html")
+    page.locator("#frontier .xtitle").wait_for()
+    traces = figure(page, "shares")
+    assert traces[0]["x"] == [solution.shares[1]] and traces[4]["x"] == [solution.quotas[0].share]
+    for choice, bound, here in (("chores", "at_least", 1.2), ("s0, at most", "at_most", 0.34)):
+        page.get_by_label("Quota that moves along the curve").select_option(choice)
+        curve, point = figure(page, "frontier")[-2:]
+        exact = fm.frontier(problem, choice.split(",")[0], bound=bound)
+        assert curve["x"] == exact.values.tolist() and curve["y"] == exact.gains.tolist()
+        assert point["x"] == [here] and point["y"] == [solution.gain]
+    assert "\u2265 1.2" in page.locator("#prices tbody tr").first.text_content()
+    assert_accessible(page)
+
+
 def test_infeasible_solutions_have_a_report_too(run, opened, tmp_path):
     assert run("solve", "three-state", "--rho", "0.1,0.1,0.5", "-o", "a.json")[0] == 3
     assert run("report", "three-state", "--rho", "0.1,0.1,0.5", "a.json")[0] == 0

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -31,6 +33,13 @@ def server():
 @pytest.fixture(scope="module")
 def hasty():
     with served("three-state", "--time-limit", "2") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def unlucky():
+    """A server whose workers get killed."""
+    with served("three-state") as server:
         yield server
 
 
@@ -130,9 +139,10 @@ def test_bodies_are_limited_whether_they_say_their_length_or_not(server):
         ({"page": "12345678", "task": "solve", "source": {"kind": "given"}, "more": 1}, "more: Extra"),
         ({"page": "12345678", "task": "dance", "source": {"kind": "given"}}, "task: there is no 'dance'"),
         ({"page": "12345678", "task": "export", "kind": "/etc/passwd", "source": {"kind": "given"}}, "kind:"),
-        ({"page": "12345678", "task": "solve", "source": {"kind": "given"}, "at_least": [2]}, "at_least.0"),
+        ({"page": "12345678", "task": "solve", "source": {"kind": "given"}, "at_least": [True]}, "at_least.0"),
         ({"page": "12345678", "task": "solve", "source": {"kind": "given"}, "at_least": ["1"]}, "at_least.0"),
         (b'{"page":"12345678","task":"solve","source":{"kind":"given"},"at_least":[NaN]}', "at_least"),
+        ({"page": "12345678", "task": "frontier", "source": {"kind": "given"}, "bound": "above"}, "bound: "),
         ({"page": "12345678", "task": "solve", "source": {"kind": "file", "name": "../x"}}, "not here any more"),
         ({"page": "12345678", "task": "solve", "source": {"kind": "scenario", "name": "/etc"}}, "not here"),
     ],
@@ -197,6 +207,7 @@ def test_bad_parameters_are_the_users_to_mend(server):
         source = {"kind": "scenario", "name": "garnet", "params": params}
         assert said in server.ask("open", source)["error"]
     assert "3 quotas" in server.ask("solve", at_least=[0.1])["error"]
+    assert "its scale is 0 to 1" in server.ask("solve", at_least=[0.5, 0, 2])["error"]
     refused = server.ask("solve", at_least=[0.5, 0, 0], at_most=[0.2, 1, 1])["error"]
     assert "quota s0 asks for at least 0.5 and at most 0.2" in refused
 
@@ -232,6 +243,75 @@ def test_a_newer_question_of_the_same_page_ends_the_older_one(server):
             older.result(timeout=0.7)
         newer = server.ask("solve", page="one page")
         assert newer["answer"]["status"] == "optimal" and older.result(timeout=30) == {"stale": None}
+
+
+MEDIUM = {"kind": "scenario", "name": "garnet", "params": {"n_states": "40000"}}
+
+
+def assert_right(problem, answer, at_least):
+    """An answer is that of a solve that knows nothing of earlier ones."""
+    solution = fm.solve(problem.with_bounds(at_least))
+    assert answer["status"] == solution.status.value == "optimal"
+    assert (
+        answer["gain"] == pytest.approx(solution.gain, abs=2e-6) and answer["gain"] <= solution.upper + 1e-9
+    )
+    assert answer["upper"] >= solution.gain - 1e-9
+    shares = [row["share"] for row in answer["quotas"]]
+    assert all(share >= owed - 1e-9 for share, owed in zip(shares, at_least, strict=True))
+
+
+def test_pages_that_move_quickly_get_the_answer_to_their_last_question(unlucky):
+    """Solves take longer than a worker that is told to stop may go on, so that workers are killed on the way."""
+    problem = fm.scenarios.garnet(40000)
+    for page in ("waits for the workers", "to be ready"):
+        assert unlucky.ask("solve", MEDIUM, page=page)["answer"]["status"] == "optimal"
+    before = set(children(unlucky.process.pid)) if Path("/proc/self/task").exists() else set()
+
+    def move(page):
+        asked = [(problem.at_least * (1 + 0.02 * turn * page)).tolist() for turn in range(6)]
+        with ThreadPoolExecutor(len(asked)) as pool:
+            jobs = []
+            for at_least in asked:
+                jobs.append(
+                    pool.submit(unlucky.ask, "solve", MEDIUM, page=f"a quick page, {page}", at_least=at_least)
+                )
+                time.sleep(0.1)
+            said = [job.result(timeout=60) for job in jobs]
+        return asked[-1], said
+
+    with ThreadPoolExecutor(2) as pool:
+        ended = list(pool.map(move, (1, -1)))
+    for at_least, said in ended:
+        assert {"stale": None} in said[:-1]
+        assert_right(problem, said[-1]["answer"], at_least)
+        for turn, message in enumerate(said[:-1]):  # what was done in time is right as well
+            assert message == {"stale": None} or message["answer"]["status"] == "optimal", turn
+    assert not before or before - set(children(unlucky.process.pid))  # somebody was replaced
+    assert_right(problem, unlucky.ask("solve", MEDIUM, at_least=ended[0][0])["answer"], ended[0][0])
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc to see the workers")
+def test_workers_that_died_are_replaced_and_answer_right(unlucky):
+    problem, at_least = fm.scenarios.three_state(), [0.1, 0.1, 0.3]
+    assert_right(problem, unlucky.ask("solve", at_least=at_least)["answer"], at_least)
+    for pid in set(children(unlucky.process.pid)) - resource_tracker(unlucky.process.pid):
+        os.kill(int(pid), signal.SIGKILL)
+    time.sleep(0.2)
+    said = [unlucky.ask("solve", at_least=[0.1, 0.1, 0.2 + 0.01 * k]) for k in range(5)]
+    assert all("process ended" in message["error"] for message in said if "error" in message)
+    assert_right(problem, said[-1]["answer"], [0.1, 0.1, 0.24])
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc to see the workers")
+def test_workers_that_die_before_they_are_ready_are_replaced_too():
+    with served("three-state") as server:
+        pid, deadline = server.process.pid, time.monotonic() + 30
+        while len(starting := set(children(pid)) - resource_tracker(pid)) < 2 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        for worker in starting:
+            os.kill(int(worker), signal.SIGKILL)
+        said = [server.ask("solve") for _ in range(3)]
+        assert "process ended" in said[0]["error"] and said[-1]["answer"]["status"] == "optimal"
 
 
 @contextmanager

@@ -1,5 +1,7 @@
 """What the page's workers answer: documents that hold what the public functions return."""
 
+import base64
+import json
 import shlex
 
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 
 import fairmdp as fm
 from fairmdp.cli.source import read_problem
+from fairmdp.web import tasks
 from fairmdp.web.document import GRAPH_STATES, MOST_STATES
 from fairmdp.web.html import report_html
 from fairmdp.web.tasks import Desk, RefusedError, Request, Source, best_curve, solve_command
@@ -127,7 +130,7 @@ def test_flows_between_states_are_those_of_the_policy():
 def test_larger_frontiers_are_looked_at_in_places(monkeypatch):
     monkeypatch.setattr("fairmdp.web.tasks.EXACT_PAIRS", 0)
     problem = fm.scenarios.three_state()
-    curve, exact = best_curve(problem, "s2"), fm.frontier(problem, "s2")
+    curve, exact = best_curve(problem, "s2", "at_least"), fm.frontier(problem, "s2")
     assert not curve.exact and curve.values[0] == 0 and curve.values[-1] == pytest.approx(exact.last_feasible)
     assert curve.gains[:-1] == pytest.approx([exact.gain_at(value) for value in curve.values[:-1]])
 
@@ -159,12 +162,127 @@ def test_reports_of_very_many_quotas_keep_the_tightest(monkeypatch):
     assert html.count('"free_share"') == 20 and all(f'"name": "{row.name}", "share"' in html for row in tight)
 
 
-def test_quotas_with_weights_are_refused_by_name(tmp_path):
+CHORES = {"s0": -2.0, "s2": 6.0}  # the mean lies in [-2, 6]
+
+
+@pytest.fixture
+def chores(tmp_path):
+    """Three states of which one quota has weights and both bounds, as a file and as a problem."""
+    three = fm.scenarios.three_state()
+    weighted = fm.Quota("chores", weights=CHORES, at_least=0.5, at_most=4.0)
+    fm.save(fm.Problem(three.mdp, [weighted, *three.quotas]), tmp_path / "chores.toml")
+    return Source(str(tmp_path / "chores.toml")), fm.load(tmp_path / "chores.toml")
+
+
+def test_weights_are_shown_in_their_own_units(chores):
+    source, problem = chores
+    opened = ask("open", source)
+    first, second = opened["problem"]["quotas"][:2]
+    assert first["unit"] == [-2.0, 6.0] and (first["at_least"], first["at_most"]) == (0.5, 4.0)
+    assert first["counts"] == "mean of weights from -2 to 6" and second["unit"] is None
+    loose = fm.Problem(problem.mdp, [fm.Quota("chores", weights=CHORES, at_least=-2), *problem.quotas[1:]])
+    most, least = fm.frontier(loose, "chores"), fm.frontier(loose, "chores", bound="at_most")
+    assert opened["ranges"][0]["most"] == pytest.approx(most.last_feasible)
+    assert opened["ranges"][0]["least"] == pytest.approx(least.last_feasible)
+    moved = {"at_least": (1.3, 0.1, 0.1, 0.25), "at_most": (3.7, 1.0, 1.0, 1.0)}
+    document = ask("solve", source, **moved)
+    there = problem.with_stated_bounds(moved["at_least"], moved["at_most"])
+    solution, free = fm.solve(there), fm.solve(there.without_quotas())
+    row = document["quotas"][0]
+    assert document["gain"] == solution.gain and row["share"] == solution.quotas[0].share
+    assert (row["at_least"], row["at_most"], row["price"]) == (1.3, 3.7, solution.quotas[0].price)
+    assert row["state"] == "binding" and row["free_share"] == pytest.approx(
+        np.array([-2.0, 0.0, 6.0]) @ free.visitation
+    )
+    with_quotas, without = document["compare"]
+    assert with_quotas["least_name"] == "s2" and "chores" in without["broken"]
+    again = read_again(document["command"])
+    assert again.digest == there.digest and again.lower[0] == 1.3 and again.upper[0] == 3.7
+    content = base64.b64decode(ask("export", source, kind="quotas.csv", **moved)["content"]).decode()
+    assert content.splitlines()[1].split(",")[2:4] == ["1.3", "3.7"]
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("bound, first", [("at_least", -2.0), ("at_most", 6.0)])
+def test_the_frontier_of_weights_is_in_their_units(chores, monkeypatch, exact, bound, first):
+    monkeypatch.setattr("fairmdp.web.tasks.EXACT_PAIRS", 1000 * exact)
+    source, problem = chores
+    idle = {bound: (first, *(0.1, 0.1, 0.25)) if bound == "at_least" else (first, 1.0, 1.0, 1.0)}
+    curve = ask("frontier", source, quota="chores", bound=bound, **idle)["curve"]
+    true = fm.frontier(problem, "chores", bound=bound)
+    assert curve["exact"] is exact and curve["unit"] == [-2.0, 6.0] and curve["bound"] == bound
+    assert curve["values"][0] == first and curve["last_feasible"] == pytest.approx(true.last_feasible)
+    gains = [true.gain_at(value) for value in curve["values"][:-1]]
+    assert curve["gains"][:-1] == pytest.approx(gains, abs=1e-8)
+    if exact:
+        assert curve["slopes"] == true.slopes.tolist()
+
+
+def test_weights_that_cannot_be_met_name_the_nearest_mean(chores):
+    source, problem = chores
+    bounds = {"at_least": (5.5, 0.1, 0.1, 0.25), "at_most": (6.0, 1.0, 1.0, 1.0)}
+    why = ask("solve", source, **bounds)["infeasible"]
+    assert why["headline"].startswith("chores is to be 5.5 at least, and no policy has more than")
+    nearest = problem.with_stated_bounds(why["at_least"], why["at_most"])
+    assert why["at_least"][0] < 3 and fm.solve(nearest).status is fm.Status.OPTIMAL
+    owed = {"at_least": (0.5, 0.6, 0.6, 0.25), "at_most": (4.0, 1.0, 1.0, 1.0)}
+    why = ask("solve", source, **owed)["infeasible"]
+    assert why["headline"].startswith("the quotas owe 1.45 of the time") and "chores" not in why["conflict"]
+    nearest = problem.with_stated_bounds(why["at_least"], why["at_most"])
+    assert fm.solve(nearest).status is fm.Status.OPTIMAL
+
+
+@pytest.mark.parametrize("at_least, said", [((6.5, 0, 0, 0), "6.5, its scale is -2 to 6"), ((0, 2, 0, 0), "2, its scale is 0 to 1")])  # fmt: skip
+def test_bounds_off_their_scale_are_refused(chores, at_least, said):
+    with pytest.raises(RefusedError, match=said):
+        ask("solve", chores[0], at_least=at_least)
+
+
+def test_weights_alone_make_no_groups(tmp_path):
     mdp = fm.scenarios.three_state().mdp
-    problem = fm.Problem(mdp, [fm.Quota("balance", weights={"s0": 1.0, "s1": -1.0}, at_least=0.0)])
+    problem = fm.Problem(mdp, [fm.Quota("balance", weights={"s0": 1.0, "s1": -1.0}, at_least=0.2)])
     fm.save(problem, tmp_path / "weighted.npz")
-    with pytest.raises(RefusedError, match="quota balance has weights"):
-        ask("open", Source(str(tmp_path / "weighted.npz")))
-    with pytest.raises(fm.ProblemError, match="quota balance has weights"):
-        report_html(problem, fm.solve(problem), "weighted")
-    assert "&gt;= 0" in problem._repr_html_() and "balance" in fm.solve(problem)._repr_html_()
+    document = ask("solve", Source(str(tmp_path / "weighted.npz")))
+    assert document["status"] == "optimal" and "least" not in document["compare"][0]
+    assert document["compare"][1]["broken"] == ["balance"]
+    html = report_html(problem, fm.solve(problem), "weighted")
+    assert '"unit": [-1.0, 1.0]' in html and '"bound": "at_least"' in html
+    assert "&gt;= 0.2" in problem._repr_html_() and "balance" in fm.solve(problem)._repr_html_()
+
+
+def test_a_bound_that_was_taken_back_is_on_the_command_line():
+    source = Source("three-state", (), None, ("s0<=0.35", "s0>=0.2"))
+    asked = read_problem(source.target, source.params, source.rho, source.quotas)
+    for at_least, at_most in (((0.1, 0.25, 0.2), (1, 1, 1)), ((0.1, 0.25, 0.0), (1, 1, 0.35))):
+        problem = asked.with_bounds(at_least, at_most)
+        assert read_again(solve_command(source, asked, problem)).digest == problem.digest
+
+
+def test_the_frontier_of_a_cap_moves_the_cap():
+    source = Source("three-state", (), None, ("s0<=0.35",))
+    bounds = {"at_least": (0.1, 0.25, 0.0), "at_most": (1.0, 1.0, 1.0)}
+    curve = ask("frontier", source, quota="s0", bound="at_most", **bounds)["curve"]
+    problem = read_problem(source.target, source.params, source.rho, source.quotas)
+    free = problem.with_bounds(bounds["at_least"])
+    assert curve["values"] == fm.frontier(free, "s0", bound="at_most").values.tolist()
+    assert curve["own_limit"] is False and curve["limit"] == pytest.approx(curve["last_feasible"])
+    own = ask("frontier", source, quota="s0", bound="at_most", at_least=(0.1, 0.25, 0.3))["curve"]
+    assert own["own_limit"] is True and own["last_feasible"] == pytest.approx(0.3)
+
+
+def test_reports_draw_the_bound_that_costs():
+    problem = fm.scenarios.three_state().with_quotas([fm.Quota("s0", states=["s0"], at_most=0.35)])
+    html = report_html(problem, fm.solve(problem), "capped")
+    assert '"quota": "s0", "bound": "at_most"' in html
+
+
+def test_exports_hold_what_is_shown(monkeypatch):
+    """Where several policies are best, the file is of the one in the picture: nothing is solved again for it."""
+    desk, at_least = Desk(), (0.1, 0.1, 0.25)
+    shown = desk.answer(Request("solve", Source("three-state"), at_least), print)
+    monkeypatch.setattr(tasks.WarmSolver, "solve", None)
+    sent = desk.answer(Request("export", Source("three-state"), at_least, kind="solution.json"), print)
+    assert json.loads(base64.b64decode(sent["content"]))["gain"] == shown["gain"]
+    assert desk.answer(Request("proof", Source("three-state"), at_least), print)["ok"]
+    with pytest.raises(TypeError):  # other bounds are another question
+        desk.answer(Request("proof", Source("three-state"), (0.1, 0.1, 0.2)), print)

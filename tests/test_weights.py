@@ -237,6 +237,20 @@ def test_frontier_in_the_units_of_the_weights():
     assert grid.gains[1, 1] == pytest.approx(solve(problem).gain, abs=1e-6)
 
 
+def test_a_cap_moves_in_the_units_of_the_weights():
+    problem = Problem(THREE.mdp, [Quota("chores", weights=CHORES, at_most=3.0), *THREE.quotas])
+    curve = frontier(problem, "chores", bound="at_most")
+    assert curve.values[0] == 6.0 and curve.last_feasible > -2.0
+    for k, slope in enumerate(curve.slopes):
+        value = curve.values[k : k + 2].mean()
+        solved = solve(problem.with_quotas([replace(problem.quotas[0], at_most=value)]))
+        row = next(row for row in solved.quotas if row.name == "chores")
+        assert solved.gain == pytest.approx(curve.gain_at(value), abs=1e-9)
+        assert row.price == pytest.approx(-slope, abs=1e-6) and slope >= 0
+    given = frontier(problem, "chores", [0.5, 2.0, 1.0], bound="at_most")
+    assert np.isnan(given.gains[2]) and 0.5 < given.limit <= curve.last_feasible + 1e-9
+
+
 def test_frontier_refusals():
     problem = Problem(THREE.mdp, [Quota("chores", weights=CHORES, at_least=0.5), *THREE.quotas])
     with pytest.raises(ProblemError, match="quota chores has weights: a factor is for shares only"):
@@ -409,7 +423,7 @@ def test_methods_for_sets_refuse_weights():
     weights = dict.fromkeys(free.tolist(), 0.5) | {int(free[0]): 1.0}
     assert choose(large)[0] == "proximal"
     assert choose(large.with_quotas([Quota("row", states=free, at_least=0.01)]))[0] == "proximal"
-    assert choose(large.with_quotas([Quota("row", weights=weights, at_least=0.01)]))[0] == "lp"
+    assert choose(large.with_quotas([Quota("row", weights=weights, at_least=0.01)]))[0] == "dual"
 
 
 def test_fair_action_counts_where_it_is_stated():

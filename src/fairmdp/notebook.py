@@ -56,14 +56,15 @@ def frontier_html(curve: Frontier) -> str:
         (_number(value, 6), _number(gain, 6), _number(round(slack, 9) + 0.0, 4, "+"))
         for value, gain, slack in zip(curve.values, curve.gains, worst, strict=True)
     )
-    table = _table(("owed", "gain", "worst slack"), rows, curve.values.size)
+    what = "at most" if curve.bound == "at_most" else "owed"
+    table = _table((what, "gain", "worst slack"), rows, curve.values.size)
     return _box(repr(curve), _picture(curve) + table)
 
 
 def _picture(curve: Frontier) -> str:
     met = np.isfinite(curve.gains)
     x, y = curve.values[met], curve.gains[met]
-    across = _EDGE + (_WIDE - 2 * _EDGE) * (x - x[0]) / (np.ptp(x) or 1.0)
+    across = _EDGE + (_WIDE - 2 * _EDGE) * (x - x.min()) / (np.ptp(x) or 1.0)
     down = _EDGE + (_HIGH - 2 * _EDGE) * (y.max() - y) / (np.ptp(y) or 1.0)
     points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(across, down, strict=True))
     return (

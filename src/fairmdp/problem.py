@@ -168,6 +168,7 @@ class Problem:
             [least[k] if bound is None else bound for k, bound in enumerate(at_least)],
             [most[k] if bound is None else bound for k, bound in enumerate(at_most)],
         )
+        self._refuse_twins()
 
     @classmethod
     def from_members(
@@ -197,6 +198,7 @@ class Problem:
         problem = object.__new__(cls)
         problem._count(mdp, names, weights, over_states)
         problem._state_bounds(lower, upper)
+        problem._refuse_twins()
         return problem
 
     def _count(self, mdp: MDP, names: Sequence[str], weights: csr_array, over_states: Bools) -> None:
@@ -238,9 +240,7 @@ class Problem:
 
     def with_bounds(self, at_least: ArrayLike | None = None, at_most: ArrayLike | None = None) -> Problem:
         """Return the same problem with other bounds on the shares, (K,) each; what is not given stays."""
-        other = object.__new__(Problem)
-        shared = ("mdp", "names", "members", "over_states", "weights", "weighted", "units")
-        other.__dict__.update({field: getattr(self, field) for field in shared})
+        other = self._without_bounds()
         low, high = self.at_least, self.at_most
         if at_least is not None:
             low = real_vector("at_least", at_least, self.n_quotas)
@@ -249,6 +249,27 @@ class Problem:
         lower = np.where(low == self.at_least, self.lower, self.units.values(low))
         upper = np.where(high == self.at_most, self.upper, self.units.values(high))
         other._set_bounds(low, high, lower, upper)
+        return other
+
+    def with_stated_bounds(
+        self, at_least: ArrayLike | None = None, at_most: ArrayLike | None = None
+    ) -> Problem:
+        """Return the same problem with other bounds, in the units of the quotas; what is not given stays.
+
+        Where no quota has weights this is `with_bounds`.
+
+        Examples
+        --------
+        >>> from fairmdp import scenarios
+        >>> balance = Quota("balance", weights={"s0": -2.0, "s2": 6.0}, at_least=0.0)
+        >>> moved = Problem(scenarios.three_state().mdp, [balance]).with_stated_bounds([0.4])
+        >>> moved.lower, moved.at_least
+        (array([0.4]), array([0.3]))
+        """
+        other = self._without_bounds()
+        other._state_bounds(
+            self.lower if at_least is None else at_least, self.upper if at_most is None else at_most
+        )
         return other
 
     def with_quotas(self, quotas: Iterable[Quota]) -> Problem:
@@ -311,6 +332,13 @@ class Problem:
 
         return problem_html(self)
 
+    def _without_bounds(self) -> Problem:
+        """The same problem, whose bounds are still to be set."""
+        other = object.__new__(Problem)
+        shared = ("mdp", "names", "members", "over_states", "weights", "weighted", "units")
+        other.__dict__.update({field: getattr(self, field) for field in shared})
+        return other
+
     def _quota(self, k: int) -> Quota:
         counted = slice(self.weights.indptr[k], self.weights.indptr[k + 1])
         pairs = self.weights.indices[counted]
@@ -347,7 +375,6 @@ class Problem:
         low, lower = np.where(idle_low, 0.0, low), np.where(idle_low, least, lower)
         high, upper = np.where(idle_high, 1.0, high), np.where(idle_high, most, upper)
         self._set_bounds(low, high, lower, upper)
-        self._refuse_twins()
 
     def _set_bounds(self, low: Floats, high: Floats, lower: Floats, upper: Floats) -> None:
         """Set bounds on the shares, and the same as stated."""

@@ -28,6 +28,7 @@ _MOST = 100_000  # values that may be asked for by their count
 @click.argument("second", required=False)
 @click.option("--values", metavar="SHARES", help="Look at these only: 0.1,0.2 or 0:0.4:9 (nine, even).")
 @click.option("--second-values", metavar="SHARES", help="The same for SECOND.")
+@click.option("--cap", is_flag=True, help="Move the cap of QUOTA instead of what it is owed.")
 @click.option("--workers", type=click.IntRange(1), help="Share the values out to so many processes.")
 @click.option("--json", "as_json", is_flag=True, help="Print the frontier as JSON.")
 @click.option("--csv", "csv_file", type=click.Path(dir_okay=False), help="Write the table to this file.")
@@ -41,12 +42,13 @@ def frontier(
     second: str | None,
     values: str | None,
     second_values: str | None,
+    cap: bool,
     workers: int | None,
     as_json: bool,
     csv_file: str | None,
     figure: str | None,
 ) -> None:
-    """Show the best gain of SOURCE as the share owed to QUOTA moves, or a factor on all quotas (*).
+    """Show the best gain of SOURCE as the share owed to QUOTA moves, its cap, or a factor on all quotas (*).
 
     QUOTA is a quota's name; a state or a state/action will do, too.
     Without --values every bend of the curve is found, from 0 to the last value that any policy can meet. With
@@ -56,12 +58,15 @@ def frontier(
     \b
     fairmdp frontier three-state s2
     fairmdp frontier clinic.toml ward_b --figure price.png --csv price.csv
+    fairmdp frontier clinic.toml ward_a --cap
     fairmdp frontier clinic.toml ward_b ward_c --values 0:0.3:7 --second-values 0:0.3:7
     """
     from fairmdp.quota_text import parse_quota
 
     if second is None and second_values is not None:
         raise click.UsageError("--second-values goes with a second quota")
+    if second is not None and cap:
+        raise click.UsageError("--cap goes with one quota only")
     problem = read_problem(source, params, rho, quotas)
     for name in filter(None, (quota, second)):
         if name != "*" and name not in problem.names:
@@ -69,7 +74,7 @@ def frontier(
     first = None if values is None else _values(values, "--values")
     with _engine(workers) as engine:
         if second is None:
-            shown = _curve(source, problem, quota, first, engine)
+            shown = _curve(source, problem, quota, first, engine, "at_most" if cap else "at_least")
         else:
             other = None if second_values is None else _values(second_values, "--second-values")
             shown = _grid(source, problem, (quota, second), (first, other), engine)
@@ -92,11 +97,13 @@ class _Shown(NamedTuple):
     draw: Callable[[], Axes]
 
 
-def _curve(source: str, problem: Problem, quota: str, values: list[float] | None, engine: Engine) -> _Shown:
+def _curve(
+    source: str, problem: Problem, quota: str, values: list[float] | None, engine: Engine, bound: str
+) -> _Shown:
     from fairmdp.frontiers import frontier, report
     from fairmdp.plots import plot_frontier
 
-    curve = frontier(problem, quota, values, engine=engine)
+    curve = frontier(problem, quota, values, bound=bound, engine=engine)
     return _Shown(
         report.frontier_text(source, curve),
         report.frontier_csv(curve),

@@ -1,4 +1,4 @@
-"""The price of fairness: the best gain as a function of what one quota owes, of two, or of a factor on all.
+"""The price of fairness: the best gain against what one quota owes, its cap, two quotas, or a factor on all.
 
 That function is concave and piecewise linear where it is defined, and its slope is the price of the quota.
 `bends` finds all of it exactly, `points` looks at given values, `grid` at combinations of two quotas.
@@ -26,12 +26,13 @@ def frontier(
     quota: str = ALL,
     values: Iterable[float] | None = None,
     *,
+    bound: str = "at_least",
     method: str = "auto",
     tol: float = 1e-6,
     engine: Engine = map,
     together: int = TOGETHER,
 ) -> Frontier:
-    """Compute the best gain as a function of one quota's ``at_least``, or of a common factor on all.
+    """Compute the best gain as a function of one quota's bound, or of a common factor on all that is owed.
 
     Parameters
     ----------
@@ -40,8 +41,10 @@ def frontier(
     quota
         Name of the quota that moves, or ``"*"`` for a factor on everything that is owed.
     values
-        Where to look. By default everywhere: all bends, from 0 (or the smallest weight) to the last feasible
-        value.
+        Where to look. By default everywhere: all bends, from 0 (or the smallest weight) up to the last
+        feasible value; of a cap from 1 (or the largest weight) down.
+    bound
+        Which bound of the quota moves, ``"at_least"`` or ``"at_most"``; it need not have one of that kind.
     method, tol
         As for `solve`; they apply to given values. All bends take the linear program.
     engine
@@ -60,8 +63,11 @@ def frontier(
     >>> there = curve.shadow_price(0.25)
     >>> round(there.price, 6), round(there.start, 6), round(there.stop, 6), there.unique
     (0.521053, 0.090909, 0.333333, True)
+    >>> cap = frontier(scenarios.three_state(), "s0", bound="at_most")
+    >>> cap.values.round(4), cap.slopes.round(4)                # the cap falls, and so does the gain
+    (array([1.    , 0.3816, 0.1   ]), array([0. , 0.9]))
     """
-    family = Family(problem, quota)
+    family = Family(problem, quota, bound)
     if values is not None:
         return frontier_at(
             family, checked_values(family, values), method=method, tol=tol, engine=engine, together=together
@@ -74,8 +80,8 @@ def frontier(
     return exact_frontier(family)
 
 
-def last_feasible(problem: Problem, quota: str = ALL) -> float:
-    """Largest value of one quota's ``at_least``, or of a factor on all, that some policy meets.
+def last_feasible(problem: Problem, quota: str = ALL, bound: str = "at_least") -> float:
+    """Largest ``at_least`` of one quota, or factor on all, that some policy meets; or smallest cap.
 
     Examples
     --------
@@ -83,4 +89,4 @@ def last_feasible(problem: Problem, quota: str = ALL) -> float:
     >>> round(last_feasible(scenarios.three_state(), "s2"), 6)       # 9/19
     0.473684
     """
-    return Family(problem, quota).last()[0]
+    return Family(problem, quota, bound).last()[0]

@@ -50,7 +50,8 @@ def exact_frontier(family: Family) -> Frontier:
     try:
         right = touch(last)
     except ProblemError:  # rounding has put the last feasible value just outside
-        right = touch(max(last - float(family.units.spans(np.array(_EDGE))), family.first))
+        inside = last - family.direction * float(family.units.spans(np.array(_EDGE)))
+        right = touch(family.first if family.direction * (inside - family.first) < 0 else inside)
     bends: list[_Tangent] = []
     todo = [(left, right)]
     while todo:
@@ -58,12 +59,13 @@ def exact_frontier(family: Family) -> Frontier:
         if abs(a.line(b.value) - b.gain) <= tol or abs(b.line(a.value) - a.gain) <= tol:
             continue  # one segment joins them
         meet = (b.gain - a.gain + a.slope * a.value - b.slope * b.value) / (a.slope - b.slope)
-        middle = touch(min(max(meet, a.value), b.value))
+        low, high = sorted((a.value, b.value))
+        middle = touch(min(max(meet, low), high))
         if abs(middle.gain - a.line(middle.value)) <= tol:
             bends.append(middle)
         else:
             todo += [(a, middle), (middle, b)]
-    ends = [left, right] if right.value > left.value else [left]
-    points = sorted([*ends, *bends], key=lambda t: t.value)
+    ends = [left, right] if right.value != left.value else [left]
+    points = sorted([*ends, *bends], key=lambda t: family.direction * t.value)
     values = np.array([p.value for p in points])
     return Frontier.of(family, values, [p.solution for p in points], exact=True, limit=limit)

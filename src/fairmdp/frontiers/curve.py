@@ -20,7 +20,7 @@ _SAME = 1e-9  # gains closer than this, relative to the span of the rewards, are
 
 
 class ShadowPrice(NamedTuple):
-    """What one more unit owed costs, and where that holds.
+    """What one more unit owed costs, and where that holds; a cap's price is negative, more of it pays.
 
     A price is not unique where the curve bends or ends, and nowhere else: the prices that a degenerate dual
     leaves open are the slopes between those on the left and on the right. All bounds are proved, by the
@@ -32,38 +32,41 @@ class ShadowPrice(NamedTuple):
     low: float
     """No shadow price there is lower."""
     high: float
-    """None is higher; infinite where the curve ends."""
+    """None is higher. Where the curve ends, one of the two is infinite."""
     start: float
     """From here"""
     stop: float
-    """to here the gain falls by `price` for every unit owed, within the tolerance of the solutions."""
+    """to here the gain falls by `price` for each unit of the bound, within the tolerance of the solutions."""
     unique: bool | None
     """Whether there is one price only; None where the given values do not tell."""
 
 
 @dataclass(frozen=True, eq=False)
 class Frontier:
-    """Best gain against what is owed.
+    """Best gain against what is owed, or against a cap.
 
     Attributes
     ----------
     quota : str
         The quota that moves, or ``*`` for a common factor on all of them.
+    bound : str
+        Which bound of the quota moves, ``at_least`` or ``at_most``.
     values : ndarray
-        What is owed at each point, in the units that the quota was stated in, ascending, (N,). For an exact
-        frontier these are its ends and bends.
+        The bound at each point, in the units that the quota was stated in, (N,), in the order in which more
+        is asked: what is owed ascends, a cap descends. For an exact frontier these are its ends and bends.
     gains : ndarray
         Best gain at each value, (N,); NaN where no policy is fair.
     uppers : ndarray
         Proven ceiling at each value, (N,); NaN where no policy is fair.
     duals : ndarray
-        Price of a unit owed with which each ceiling is proved, (N,). `shadow_prices` says where it holds.
+        Price of a unit of the bound with which each ceiling is proved, (N,): what is owed has prices of 0 or
+        more, a cap of 0 or less. `shadow_prices` says where it holds.
     shares : ndarray
         Share of every quota's set, or mean of its weights, under the optimal policy, (N, K).
     solutions : tuple of Solution
         The certified solutions at the first values, up to the first that cannot be met.
     limit : float or None
-        Proven, no policy meets more than this; None where no value was too much.
+        Proven, no policy meets more than this, of a cap less; None where no value was too much.
     exact : bool
         Whether `values` are all ends and bends of the curve.
     quota_names : tuple of str
@@ -83,6 +86,7 @@ class Frontier:
     quota_names: tuple[str, ...]
     unit: float
     limit: float | None = None
+    bound: str = "at_least"
 
     @classmethod
     def of(
@@ -114,12 +118,13 @@ class Frontier:
             quota_names=problem.names,
             unit=reward_scale(problem),
             limit=limit,
+            bound=family.bound,
         )
 
     @cached_property
     def slopes(self) -> Floats:
-        """Change of gain per unit owed: exact, on each segment, (N - 1,); otherwise at each value, (N,)."""
-        return np.diff(self.gains) / np.diff(self.values) if self.exact else -self.duals
+        """Change of gain per unit of the bound: exact on each segment, (N - 1,); else at each value, (N,)."""
+        return (np.diff(self.gains) / np.diff(self.values) if self.exact else -self.duals) + 0.0
 
     @property
     def breakpoints(self) -> Floats:
@@ -130,7 +135,7 @@ class Frontier:
 
     @property
     def last_feasible(self) -> float:
-        """Largest value of the frontier that can be met; NaN where none can."""
+        """Largest value of the frontier that can be met, smallest of a cap; NaN where none can."""
         return float(self.values[self._met[-1]]) if self._met else math.nan
 
     @cached_property
@@ -151,35 +156,40 @@ class Frontier:
 
     @cached_property
     def shadow_prices(self) -> tuple[ShadowPrice, ...]:
-        """Price of a unit owed at each value that can be met."""
+        """Price of a unit of the bound at each value that can be met."""
         return tuple(map(self._price_at, self._met))
 
     def gain_at(self, value: float) -> float:
         """Best gain at any value, by interpolation along the exact segments."""
         self._require_exact(value)
-        return float(np.interp(value, self.values, self.gains))
+        return float(np.interp(self._way * value, self._way * self.values, self.gains))
 
     def shadow_price(self, value: float) -> ShadowPrice:
-        """Price of a unit owed at any value of an exact frontier, or at a given one."""
+        """Price of a unit of the bound at any value of an exact frontier, or at a given one."""
         at = np.flatnonzero(self.values == value)
         if at.size and int(at[0]) in self._met:
             return self._price_at(int(at[0]))
         self._require_exact(value)
-        k = int(np.searchsorted(self.values, value)) - 1
-        price = max(0.0, -float(self.slopes[k]))
-        return ShadowPrice(price, price, price, float(self.values[k]), float(self.values[k + 1]), True)
+        k = int(np.searchsorted(self._way * self.values, self._way * value)) - 1
+        price = self._way * max(0.0, -self._way * float(self.slopes[k])) + 0.0
+        start, stop = sorted(self.values[k : k + 2].tolist())
+        return ShadowPrice(price, price, price, start, stop, True)
 
     @property
     def _met(self) -> list[int]:
         return np.flatnonzero(np.isfinite(self.gains)).tolist()
 
+    @property
+    def _way(self) -> float:
+        """Sign of a change that asks for more."""
+        return -1.0 if self.bound == "at_most" else 1.0
+
     def _require_exact(self, value: float) -> None:
         if not self.exact:
             raise ProblemError("between given values the gain is not known; leave values out for all of it")
-        if not self.values[0] <= value <= self.values[-1]:
-            raise ProblemError(
-                f"{value} is outside of the feasible values, {self.values[0]:.6g} to {self.values[-1]:.6g}"
-            )
+        low, high = sorted(self.values[[0, -1]].tolist())
+        if not low <= value <= high:
+            raise ProblemError(f"{value} is outside of the feasible values, {low:.6g} to {high:.6g}")
 
     def _price_at(self, j: int) -> ShadowPrice:
         """Price at point j: the curve is concave, so chords to its neighbours bound its slopes there."""
@@ -195,8 +205,9 @@ class Frontier:
         one = high - low <= blur + _SAME * self.unit
         unique = (one and not before) if self.exact else (one or None)
         holds = [*self._along(j, before[::-1]), j, *self._along(j, after)]
-        start, stop = self.values[min(holds)], self.values[max(holds)]
-        return ShadowPrice(float(self.duals[j]), low, high, float(start), float(stop), unique)
+        start, stop = sorted(self.values[[min(holds), max(holds)]].tolist())
+        low, high = (low, high) if self._way > 0 else (-high, 0.0 - low)
+        return ShadowPrice(float(self.duals[j]), low, high, start, stop, unique)
 
     def _chord(self, i: int, j: int) -> float:
         """Fall per unit from the ceiling at j to the gain at i."""
@@ -220,7 +231,8 @@ class Frontier:
     def __repr__(self) -> str:
         kind = "exact" if self.exact else "at given values"
         points = f"{self.values.size} points, last feasible {self.last_feasible:.6g}"
-        return f"Frontier({self.quota}, {kind}, {points})"
+        what = f"cap of {self.quota}" if self.bound == "at_most" else self.quota
+        return f"Frontier({what}, {kind}, {points})"
 
     def _repr_html_(self) -> str:
         from fairmdp.notebook import frontier_html

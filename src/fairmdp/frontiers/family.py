@@ -19,16 +19,25 @@ from fairmdp.weights import Units
 ALL = "*"
 """Instead of a quota's name: a common factor on everything that is owed."""
 
+_BOUNDS = "at_least", "at_most"
+
 
 class Family:
-    """A problem in which one quota moves, or a factor on all of them."""
+    """A problem in which one bound of a quota moves, or a factor on all that is owed."""
 
-    def __init__(self, problem: Problem, quota: str) -> None:
-        self.problem, self.quota = problem, quota
+    def __init__(self, problem: Problem, quota: str, bound: str = "at_least") -> None:
+        if bound not in _BOUNDS:
+            raise ProblemError(f"bound is {bound!r}, expected 'at_least' or 'at_most'")
+        self.problem, self.quota, self.bound = problem, quota, bound
+        self.direction = -1.0 if bound == "at_most" else 1.0  # the way in which more is asked
         self._k = None if quota == ALL else problem.quota_index(quota)
         self.units = Units() if self._k is None else problem.units.of(self._k)
         if self._k is not None:
             return
+        if bound == "at_most":
+            raise ProblemError(
+                "a factor is for what is owed, not for caps\n  move one cap by its quota's name"
+            )
         if not problem.at_least.any():
             raise ProblemError("nothing is owed, so there is no factor to move\n  move one quota by its name")
         fixed = problem.weighted & (problem.at_least > 0)
@@ -45,17 +54,16 @@ class Family:
 
     @property
     def first(self) -> float:
-        """Value from which on something is asked for: 0, or the smallest weight."""
-        return float(self.units.offset)
+        """Value from which on something is asked for: 0 or the smallest weight, of a cap the other end."""
+        return float(self.units.values(np.array(1.0 if self.bound == "at_most" else 0.0)))
 
     def at(self, value: float) -> Problem:
         """The problem at a value."""
-        at_least = self.problem.at_least.copy()
         if self._k is None:
-            at_least = np.minimum(at_least * value, 1.0)
-        else:
-            at_least[self._k] = self.units.shares(np.array(value))
-        return self.problem.with_bounds(at_least)
+            return self.problem.with_bounds(np.minimum(self.problem.at_least * value, 1.0))
+        moved = getattr(self.problem, self.bound).copy()
+        moved[self._k] = self.units.shares(np.array(value))
+        return self.problem.with_bounds(**{self.bound: moved})
 
     def solve(self, value: float, solver: Callable[[Problem], Solution]) -> Solution | None:
         """The solution at a value; None where it is refused outright, as more than all of the time."""
@@ -67,23 +75,24 @@ class Family:
         return solver(problem)
 
     def price(self, solution: Solution) -> float:
-        """What one more unit of the value costs."""
-        return float(np.maximum(solution.prices, 0.0) @ self._unit)
+        """What one more unit of the value costs; of a cap that is negative, more of it pays."""
+        return float(self.direction * np.maximum(self.direction * solution.prices, 0.0) @ self._unit) + 0.0
 
     def last(self) -> tuple[float, float]:
-        """Largest value that can be met, and a proven limit of such values."""
+        """Value beyond which none can be met, and a proven limit of such values."""
         if self._k is None:
             factor = common_factor(self.problem)[0]
             if factor is None:
                 raise ProblemError("the caps alone cannot be met, whatever the factor")
             return factor, factor
         mdp = self.problem.mdp
-        counts = self.problem.members[[self._k]].toarray()[0]
+        counts = self.direction * self.problem.members[[self._k]].toarray()[0]
         others = self.at(self.first)
         most = solve(others.with_mdp(MDP(mdp.P, counts, mdp.s_of)))
         if not most.has_policy:
             raise ProblemError("the other quotas cannot be met by themselves; see solve() for the reason")
-        ends = np.minimum([most.gain, most.upper], self.problem.at_most[self._k])
+        own = self.problem.at_least if self.bound == "at_most" else self.problem.at_most
+        ends = self.direction * np.minimum([most.gain, most.upper], self.direction * own[self._k])
         last, limit = self.units.values(ends).tolist()
         return last, limit
 
@@ -92,8 +101,10 @@ class Family:
         problem, price = self.at(value), self.price(infeasible)
         nothing = np.zeros(problem.mdp.n_pairs)
         room = rounded.ceiling(problem, nothing, infeasible.bias, infeasible.prices)
+        if room >= 0 or price == 0:
+            return None
         # The ceiling falls by the price for every unit of the value, and is 0 where the proof ends.
-        return float(np.nextafter(value + room / price, np.inf)) if room < 0 < price else None
+        return float(np.nextafter(value + room / price, self.direction * np.inf))
 
     @property
     def _unit(self) -> Floats:

@@ -21,6 +21,8 @@ R = TypeVar("R")
 TOGETHER = 50
 """Values that are solved one after the other; runs of them share nothing."""
 
+_WAYS = {1.0: "on", -1.0: "down"}
+
 
 class Engine(Protocol):
     """Where runs are solved: `map`, or a `ProcessPool`."""
@@ -29,10 +31,11 @@ class Engine(Protocol):
 
 
 def checked_values(family: Family, values: Iterable[float]) -> Floats:
-    """Values in ascending order, each once."""
-    asked = np.unique(np.asarray(list(values), dtype=float))
-    if asked.size == 0 or not np.isfinite(asked).all() or asked[0] < family.first:
-        least = "that are not negative" if family.first == 0 else f"from {family.first:.12g} on"
+    """Values in the order in which more is asked, each once."""
+    way = family.direction
+    asked = way * np.unique(way * np.asarray(list(values), dtype=float))
+    if asked.size == 0 or not np.isfinite(asked).all() or way * (asked[0] - family.first) < 0:
+        least = "that are not negative" if family.first == 0 else f"from {family.first:.12g} {_WAYS[way]}"
         raise ProblemError(f"values must be numbers {least}, at least one")
     if family.is_share and asked[-1] > 1:
         raise ProblemError(f"{asked[-1]:.12g} is no share, expected values from 0 to 1\n  write 25 % as 0.25")
@@ -42,7 +45,7 @@ def checked_values(family: Family, values: Iterable[float]) -> Floats:
 def frontier_at(
     family: Family, values: Floats, *, method: str, tol: float, engine: Engine, together: int
 ) -> Frontier:
-    """Frontier at ascending values."""
+    """Frontier at values in the order in which more is asked."""
     check_count("together", together)
     runs = [values[k : k + together] for k in range(0, values.size, together)]
     solutions: list[Solution] = []
@@ -57,7 +60,7 @@ def frontier_at(
 
 
 def solve_run(family: Family, method: str, tol: float, values: Sequence[float]) -> list[Solution]:
-    """Solutions at ascending values, up to the first that cannot be met: neither can those beyond it."""
+    """Solutions at values that ask for more and more, up to the first that cannot be met."""
     warm = WarmSolver(method=method, tol=tol)
     solutions: list[Solution] = []
     for value in map(float, values):

@@ -17,18 +17,15 @@ from fairmdp.report import columns
 
 _MOVED = 1e-6  # a smaller change of a share is not worth a word
 _MOST_NAMES = 12
-_EXACT_PRICES = (
-    "price: of one more unit owed, up to the next bend; at a bend all prices between its sides hold"
-)
-_GIVEN_PRICES = (
-    "price: of one more unit owed, or what these values prove of it; from, to: where one price holds"
-)
+_EXACT_PRICES = "up to the next bend; at a bend all prices between its sides hold"
+_GIVEN_PRICES = "or what these values prove of it; from, to: where one price holds"
 
 
 def frontier_text(source: str, curve: Frontier) -> str:
     """A frontier as a table: what is owed, gain, costs, price with its range, worst slack."""
-    every = curve.quota == ALL
-    rows = [["factor" if every else "owed", "gain", "costs", "", "price", "from", "to", "worst slack"]]
+    every, cap = curve.quota == ALL, curve.bound == "at_most"
+    what = "factor" if every else "at most" if cap else "owed"
+    rows = [[what, "gain", "costs", "", "price", "from", "to", "worst slack"]]
     for k, value in enumerate(curve.values):
         if not math.isfinite(curve.gains[k]):
             tried = k < len(curve.solutions) and curve.solutions[k].has_policy
@@ -45,17 +42,18 @@ def frontier_text(source: str, curve: Frontier) -> str:
                 _slack_text(curve.solutions[k].worst_slack),
             ]
         )
-    head = f"{source}: best gain against {'all quotas' if every else curve.quota}"
+    moving = "all quotas" if every else f"the cap of {curve.quota}" if cap else curve.quota
+    unit = "unit allowed, which pays" if cap else "unit owed"
     where = "its ends and bends" if curve.exact else "at the given values"
     lines = [
-        f"{head}, {where}",
+        f"{source}: best gain against {moving}, {where}",
         "",
         *columns(rows),
         "",
-        f"  {_EXACT_PRICES if curve.exact else _GIVEN_PRICES}",
+        f"  price: of one more {unit}, {_EXACT_PRICES if curve.exact else _GIVEN_PRICES}",
     ]
     if curve.limit is not None:
-        lines.append(f"  no policy meets more than {curve.limit:.6f}")
+        lines.append(f"  no policy {'meets less' if cap else 'meets more'} than {curve.limit:.6f}")
     return "\n".join([*lines, *_who_pays(curve)])
 
 
@@ -78,6 +76,7 @@ def frontier_dict(curve: Frontier) -> dict[str, Any]:
     """A frontier as data for JSON."""
     return {
         "quota": curve.quota,
+        "bound": curve.bound,
         "exact": curve.exact,
         "values": _plain(curve.values),
         "gains": _plain(curve.gains),
@@ -149,8 +148,9 @@ def _price_text(curve: Frontier, k: int) -> tuple[str, str, str]:
         if k == curve.values.size - 1:
             return "-", "-", "-"
         price = curve.shadow_price(float(curve.values[k : k + 2].mean()))
-    top = f"{price.high:.4f}" if math.isfinite(price.high) else "more"
-    shown = f"{price.price:.4f}" if price.unique else f"{price.low:.4f} to {top}"
+    near, far = (price.low, price.high) if curve.bound == "at_least" else (price.high, price.low)
+    end = f"{far:.4f}" if math.isfinite(far) else "more"
+    shown = f"{price.price:.4f}" if price.unique else f"{near:.4f} to {end}"
     return shown, f"{price.start:.4f}", f"{price.stop:.4f}"
 
 

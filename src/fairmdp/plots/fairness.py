@@ -57,7 +57,7 @@ def plot_shares(problem: Problem, shares: Mapping[str, Floats], ax: Axes | None 
 
 
 def plot_frontier(curve: Frontier, ax: Axes | None = None) -> Axes:
-    """Best gain against what is owed, with its bends and the last value that can be met."""
+    """Best gain against what is owed, or a cap, with its bends and the last value that can be met."""
     with drawing(ax) as ax:
         feasible = np.isfinite(curve.gains)
         if not feasible.any():
@@ -68,7 +68,9 @@ def plot_frontier(curve: Frontier, ax: Axes | None = None) -> Axes:
         ax.fill_between(x, y, y[0], color=ORANGE, alpha=0.25, linewidth=0, label="price of fairness")
         if curve.exact:
             ax.axvline(x[-1], color=RED, linewidth=1.0, label=f"last feasible, {x[-1]:.4g}")
-        what = "factor on all quotas" if curve.quota == "*" else f"owed to {curve.quota}"
+        cap = f"cap of {curve.quota}"
+        owed = "factor on all quotas" if curve.quota == "*" else f"owed to {curve.quota}"
+        what = cap if curve.bound == "at_most" else owed
         ax.set(xlabel=what, ylabel="best long-run average reward")
         ax.legend(loc="lower left")
     return ax

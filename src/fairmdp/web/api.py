@@ -26,7 +26,6 @@ _KEPT_FILES = 32
 _URGENT = ("open", "solve", "proof", "export")
 
 Text = Annotated[str, Field(max_length=1000)]
-Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class BusyError(Exception):
@@ -53,9 +52,10 @@ class _Question(_Body):
     page: Annotated[str, Field(min_length=8, max_length=64)]
     task: Text
     source: _Where
-    at_least: list[Share] | None = None
-    at_most: list[Share] | None = None
+    at_least: list[float] | None = None
+    at_most: list[float] | None = None
     quota: Text = ""
+    bound: Literal["at_least", "at_most"] = "at_least"
     kind: Text = ""
 
 
@@ -129,6 +129,7 @@ class Office:
             None if asked.at_least is None else tuple(asked.at_least),
             None if asked.at_most is None else tuple(asked.at_most),
             asked.quota,
+            asked.bound,
             asked.kind,
         )
         return asked.page, request

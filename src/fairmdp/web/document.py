@@ -12,13 +12,12 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from fairmdp.certificate import FAIR_TOL, Verdict
-from fairmdp.errors import ProblemError
 from fairmdp.fairness import Readout
 from fairmdp.frontiers import Frontier
 from fairmdp.io.json_solution import plain
 from fairmdp.problem import Problem
 from fairmdp.report import infeasible_lines, nearest_quotas
-from fairmdp.solution import Infeasibility, Solution, Status, slacks
+from fairmdp.solution import Infeasibility, QuotaRow, Solution, Status, slacks
 from fairmdp.validation import Floats
 
 Json = dict[str, Any]
@@ -38,11 +37,6 @@ _PROVED = (Status.OPTIMAL, Status.FEASIBLE)
 def problem_view(problem: Problem, name: str) -> Json:
     """What is asked: the size of the model and its quotas."""
     mdp = problem.mdp
-    if problem.weighted.any():
-        weighted = problem.names[int(np.argmax(problem.weighted))]
-        raise ProblemError(
-            f"quota {weighted} has weights; pages and reports show shares only\n  use fairmdp solve"
-        )
     return {
         "name": name,
         "states": mdp.n_states,
@@ -55,6 +49,7 @@ def problem_view(problem: Problem, name: str) -> Json:
                 "at_least": quota.at_least,
                 "at_most": quota.at_most,
                 "counts": _counted(problem, k),
+                "unit": _unit(problem, k),
             }
             for k, quota in enumerate(problem.quotas)
         ],
@@ -66,6 +61,9 @@ def solution_view(problem: Problem, solution: Solution, free: Solution) -> Json:
     proved = solution.status in _PROVED
     both = proved and free.status in _PROVED
     free_shares = problem.members @ free.occupancy if free.has_policy else np.full(problem.n_quotas, np.nan)
+    rows = zip(
+        as_asked(problem, solution), solution.slacks, problem.units.values(free_shares).tolist(), strict=True
+    )
     why = solution.infeasibility
     document = {
         "status": solution.status.value,
@@ -82,8 +80,8 @@ def solution_view(problem: Problem, solution: Solution, free: Solution) -> Json:
         "tol": solution.tol,
         "provenance": solution.provenance,
         "quotas": [
-            {**row._asdict(), "free_share": share, "state": _state(row.slack)}
-            for row, share in zip(solution.quotas, free_shares.tolist(), strict=True)
+            {**row._asdict(), "free_share": share, "state": _state(slack), "unit": _unit(problem, k)}
+            for k, (row, slack, share) in enumerate(rows)
         ],
         "compare": _compare(problem, solution, free, free_shares) if both and problem.n_quotas else None,
         "policy": _policy(problem, solution) if proved else None,
@@ -93,12 +91,22 @@ def solution_view(problem: Problem, solution: Solution, free: Solution) -> Json:
     return {name: plain(value) for name, value in document.items()}
 
 
-def frontier_view(curve: Frontier) -> Json:
+def as_asked(problem: Problem, solution: Solution) -> list[QuotaRow]:
+    """Rows of a solution with the bounds as they were stated, to the last digit."""
+    bounds = zip(solution.quotas, problem.lower.tolist(), problem.upper.tolist(), strict=True)
+    return [row._replace(at_least=low, at_most=high) for row, low, high in bounds]
+
+
+def frontier_view(problem: Problem, curve: Frontier) -> Json:
     """The best gain against what is owed, point by point."""
     worst = [s.worst_slack if s.has_policy else None for s in curve.solutions]
+    k = problem.quota_index(curve.quota)
+    other = problem.upper[k] if curve.bound == "at_least" else problem.lower[k]
     worst += [None] * (curve.values.size - len(worst))  # values that were refused outright come last
     document = {
         "quota": curve.quota,
+        "bound": curve.bound,
+        "unit": _unit(problem, k),
         "exact": curve.exact,
         "values": curve.values,
         "gains": curve.gains,
@@ -106,6 +114,7 @@ def frontier_view(curve: Frontier) -> Json:
         "worst_slacks": worst,
         "last_feasible": curve.last_feasible,
         "limit": curve.limit,
+        "own_limit": abs(curve.last_feasible - other) <= FAIR_TOL * float(problem.units.of(k).scale),
     }
     return {name: plain(value) for name, value in document.items()}
 
@@ -130,9 +139,20 @@ def verdict_view(problem: Problem, verdict: Verdict) -> Json:
     return {name: plain(value) for name, value in document.items()}
 
 
+def _unit(problem: Problem, k: int) -> list[float] | None:
+    """The ends of a quota's scale where it has weights, the smallest and the largest; shares have none."""
+    if not problem.weighted[k]:
+        return None
+    ends: list[float] = problem.units.of(k).values(np.array([0.0, 1.0])).tolist()
+    return ends
+
+
 def _counted(problem: Problem, k: int) -> str:
     """What a quota counts, in words."""
     mdp = problem.mdp
+    unit = _unit(problem, k)
+    if unit is not None:
+        return f"mean of weights from {unit[0]:.6g} to {unit[1]:.6g}"
     pairs = problem.members.indices[problem.members.indptr[k] : problem.members.indptr[k + 1]]
     if problem.over_states[k]:
         states = np.unique(mdp.s_of[pairs])
@@ -151,25 +171,24 @@ def _state(slack: float) -> str | None:
 def _compare(problem: Problem, solution: Solution, free: Solution, free_shares: Floats) -> list[Json]:
     """The two policies side by side, in the numbers of a `Readout`."""
     free_slacks = slacks(free_shares, problem.at_least, problem.at_most)
+    weighted = tuple(problem.names[k] for k in np.flatnonzero(problem.weighted))
     rows = []
-    for label, seen in (
-        ("with quotas", Readout(problem.names, solution.shares, solution.slacks, solution.gain)),
-        ("without quotas", Readout(problem.names, free_shares, free_slacks, free.gain)),
+    for label, shares, slack, gain in (
+        ("with quotas", solution.shares, solution.slacks, solution.gain),
+        ("without quotas", free_shares, free_slacks, free.gain),
     ):
-        worst = float(seen.slacks.min(initial=np.inf))
-        name, least = seen.group_min()
-        rows.append(
-            {
-                "policy": label,
-                "gain": seen.gain,
-                "worst_slack": worst,
-                "least": least,
-                "least_name": name,
-                "difference": seen.difference(),
-                "jain": seen.jain,
-                "broken": list(seen.broken),
-            }
-        )
+        seen = Readout(problem.names, shares, slack, gain, weighted=weighted)
+        row: Json = {
+            "policy": label,
+            "gain": gain,
+            "worst_slack": float(slack.min(initial=np.inf)),
+            "broken": list(seen.broken),
+        }
+        if seen.by_group:
+            name, least = seen.group_min()
+            spread = {"difference": seen.difference(), "jain": seen.jain}
+            row |= {"least": least, "least_name": name, **spread}
+        rows.append(row)
     return rows
 
 
@@ -227,6 +246,6 @@ def _infeasible(problem: Problem, solution: Solution, why: Infeasibility) -> Jso
         "lines": [line.strip() for line in others if "nearest quotas" not in line],
         "conflict": [problem.names[k] for k in why.conflict],
         "nearest": nearest_quotas(problem, why),
-        "at_least": why.nearest_at_least,
-        "at_most": why.nearest_at_most,
+        "at_least": problem.units.values(why.nearest_at_least),
+        "at_most": problem.units.values(why.nearest_at_most),
     }

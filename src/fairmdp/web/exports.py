@@ -6,29 +6,29 @@ import csv
 import io
 import json
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from fairmdp.io import save
 from fairmdp.io.json_solution import solution_to_dict
 from fairmdp.problem import Problem
 from fairmdp.solution import Solution
-from fairmdp.solvers.auto import solve
+from fairmdp.web.document import as_asked
 
 EXPORTS = ("problem.toml", "problem.npz", "solution.json", "policy.csv", "quotas.csv")
 """Names of the files."""
 
 
-def export(problem: Problem, kind: str) -> bytes:
+def export(problem: Problem, kind: str, solved: Callable[[], Solution]) -> bytes:
     """Content of one of the files."""
     if kind.startswith("problem"):
         return _problem_file(problem, kind)
-    solution = solve(problem)
+    solution = solved()
     if kind == "solution.json":
         return json.dumps(solution_to_dict(solution), allow_nan=False).encode()
     if kind == "policy.csv":
         return _policy_csv(problem, solution)
-    return _csv(("quota", "share", "at_least", "at_most", "slack", "price"), solution.quotas)
+    return _csv(("quota", "share", "at_least", "at_most", "slack", "price"), as_asked(problem, solution))
 
 
 def _problem_file(problem: Problem, kind: str) -> bytes:

@@ -9,6 +9,8 @@ import re
 from collections.abc import Sequence
 from importlib.resources import files
 
+import numpy as np
+
 from fairmdp.certificate import verify
 from fairmdp.errors import ProblemError
 from fairmdp.problem import Problem
@@ -48,26 +50,36 @@ def report_html(problem: Problem, solution: Solution, name: str, quotas: Sequenc
     asked = problem_view(problem, name)
     answer = solution_view(problem, solution, solve(problem.without_quotas()))
     if problem.n_quotas > MOST_ROWS:
-        answer["quotas"] = sorted(answer["quotas"], key=lambda row: row["slack"] or 0.0)[:MOST_ROWS]
+        tight = np.argsort(solution.slacks, kind="stable")[:MOST_ROWS]
+        answer["quotas"] = [answer["quotas"][k] for k in tight]
         kept = {row["name"] for row in answer["quotas"]}
         asked["quotas"] = [quota for quota in asked["quotas"] if quota["name"] in kept]
     document = {
         "problem": asked,
         "answer": answer,
         "verdict": verdict_view(problem, verdict),
-        "curves": [frontier_view(best_curve(problem, quota)) for quota in _moving(problem, solution, quotas)],
+        "curves": [
+            frontier_view(problem, best_curve(problem, problem.names[k], _bound(problem, solution, k)))
+            for k in _moving(problem, solution, quotas)
+        ],
         "provenance": _provenance(solution),
     }
     return _page(document)
 
 
-def _moving(problem: Problem, solution: Solution, quotas: Sequence[str] | None) -> list[str]:
+def _moving(problem: Problem, solution: Solution, quotas: Sequence[str] | None) -> list[int]:
     if quotas:
-        return [problem.names[problem.quota_index(quota)] for quota in quotas]
+        return [problem.quota_index(quota) for quota in quotas]
     if not solution.has_policy or problem.mdp.n_pairs > CURVE_PAIRS:
         return []
-    dear = sorted((row for row in solution.quotas if row.price > 0), key=lambda row: -row.price)
-    return [row.name for row in dear[:MOST_CURVES]]
+    dear = np.argsort(-np.abs(solution.prices), kind="stable")[:MOST_CURVES].tolist()
+    return [k for k in dear if solution.prices[k] != 0]
+
+
+def _bound(problem: Problem, solution: Solution, k: int) -> str:
+    """The bound of a quota that costs something, or else the one it has."""
+    capped = problem.at_most[k] < 1 and (solution.prices[k] < 0 or problem.at_least[k] == 0)
+    return "at_most" if capped else "at_least"
 
 
 def _provenance(solution: Solution) -> Json:

@@ -21,7 +21,7 @@ import numpy as np
 from fairmdp.certificate import verify
 from fairmdp.cli.source import read_problem
 from fairmdp.errors import FairMDPError, ProblemError
-from fairmdp.frontiers import Frontier, frontier
+from fairmdp.frontiers import Frontier, frontier, last_feasible
 from fairmdp.mdp import MDP
 from fairmdp.problem import Problem
 from fairmdp.solution import Solution, Status
@@ -74,13 +74,17 @@ class Source:
 
 @dataclass(frozen=True)
 class Request:
-    """One question: a task, the problem that it is about, and the bounds that the sliders stand at."""
+    """One question: a task, the problem that it is about, and the bounds that the sliders stand at.
+
+    Bounds are in the units of their quotas.
+    """
 
     task: str
     source: Source
     at_least: tuple[float, ...] | None = None
     at_most: tuple[float, ...] | None = None
     quota: str = ""
+    bound: str = "at_least"
     kind: str = ""
 
 
@@ -92,7 +96,8 @@ class _Opened:
     """A problem that a worker knows, with what it found for other bounds and without quotas."""
 
     def __init__(self, source: Source) -> None:
-        self.source, self.warm = source, WarmSolver()
+        self.source, self._warm = source, WarmSolver()
+        self._last: tuple[bytes, Solution] | None = None
         self.problem = read_problem(source.target, source.params, source.rho, source.quotas)
         if self.problem.n_quotas > MOST_QUOTAS:
             raise RefusedError(
@@ -104,17 +109,35 @@ class _Opened:
     def free(self) -> Solution:
         return solve(self.problem.without_quotas())
 
+    def solved(self, problem: Problem, progress: Progress) -> Solution:
+        """The solution under these bounds; what is asked about a picture is answered from what it shows."""
+        bounds = problem.at_least.tobytes() + problem.at_most.tobytes()
+        if self._last is None or self._last[0] != bounds:
+            solution = self._warm.solve(problem, progress)
+            if solution.status is Status.INFEASIBLE and solution.infeasibility is None:
+                solution = solve(problem, progress=progress)  # which says why
+            self._last = bounds, solution
+        return self._last[1]
+
     def at(self, request: Request) -> Problem:
-        """The problem with the bounds that were asked for."""
-        K = self.problem.n_quotas
+        """The problem with the bounds that were asked for, which are in the units of the quotas."""
+        K, names = self.problem.n_quotas, self.problem.names
+        ends = [self.problem.units.values(np.full(K, end)).tolist() for end in (0.0, 1.0)]
         for bounds in (request.at_least, request.at_most):
-            if bounds is not None and len(bounds) != K:
+            if bounds is None:
+                continue
+            if len(bounds) != K:
                 raise RefusedError(f"{len(bounds)} bounds were sent, the problem has {K} quotas")
+            for name, bound, low, high in zip(names, bounds, *ends, strict=True):
+                if not low <= bound <= high:
+                    raise RefusedError(
+                        f"quota {name} is bounded by {bound:g}, its scale is {low:g} to {high:g}"
+                    )
         if request.at_least and request.at_most:
-            for name, low, high in zip(self.problem.names, request.at_least, request.at_most, strict=True):
+            for name, low, high in zip(names, request.at_least, request.at_most, strict=True):
                 if low > high:
                     raise RefusedError(f"quota {name} asks for at least {low:g} and at most {high:g}")
-        return self.problem.with_bounds(request.at_least, request.at_most)
+        return self.problem.with_stated_bounds(request.at_least, request.at_most)
 
 
 class Desk:
@@ -144,16 +167,18 @@ class Desk:
         return self._opened[source]
 
 
-def best_curve(problem: Problem, quota: str) -> Frontier:
+def best_curve(problem: Problem, quota: str, bound: str) -> Frontier:
     """Return the frontier of a quota: exact where that is quick, else in a few places up to the last one."""
     if problem.mdp.n_pairs <= EXACT_PAIRS:
         with suppress(ProblemError):  # rounding may leave its last point without a certificate
-            return frontier(problem, quota)
-    most = _reach(problem, problem.quota_index(quota), capped=False)
-    if most is None:
-        raise ProblemError("the other quotas cannot be met by themselves")
+            return frontier(problem, quota, bound=bound)
+    try:
+        last = last_feasible(problem, quota, bound)
+    except ProblemError:
+        raise ProblemError("the other quotas cannot be met by themselves") from None
+    first = problem.units.of(problem.quota_index(quota)).values(np.array(float(bound == "at_most")))
     points = _POINTS if problem.mdp.n_pairs <= _SLOW_PAIRS else _FEW_POINTS
-    return frontier(problem, quota, np.linspace(0.0, most, points))
+    return frontier(problem, quota, np.linspace(first, last, points), bound=bound)
 
 
 def solve_command(source: Source, asked: Problem, problem: Problem) -> str:
@@ -162,9 +187,13 @@ def solve_command(source: Source, asked: Problem, problem: Problem) -> str:
     first = int(np.argmax(changed)) if changed.any() else problem.n_quotas
     # A quota that is named again goes to the end, so those after it are named too: the order stays.
     named = []
-    for quota in problem.quotas[first:]:
-        named += [f"{quota.name}>={quota.at_least!r}"] if quota.at_least is not None else []
-        named += [f"{quota.name}<={quota.at_most!r}"] if quota.at_most is not None else []
+    for k in range(first, problem.n_quotas):
+        name, before, after = problem.names[k], asked.quotas[k], problem.quotas[k]
+        # What was asked for and is not any more has to be said too.
+        low = (before.at_least, after.at_least) != (None, None)
+        high = (before.at_most, after.at_most) != (None, None)
+        named += [f"{name}>={float(problem.lower[k])!r}"] if low else []
+        named += [f"{name}<={float(problem.upper[k])!r}"] if high else []
     if len(named) > _LONG_COMMAND:
         return "fairmdp solve problem.npz   # many quotas have moved: export the problem first"
     return shlex.join(["fairmdp", "solve", *source.words, *(f"--quota={q}" for q in named)])
@@ -182,26 +211,23 @@ def _solve(opened: _Opened, request: Request, progress: Progress) -> Json:
         problem = opened.at(request)
     except ProblemError as error:
         return _too_much(opened, request, error)
-    solution = opened.warm.solve(problem, progress)
-    if solution.status is Status.INFEASIBLE and solution.infeasibility is None:
-        solution = solve(problem, progress=progress)  # which says why
+    solution = opened.solved(problem, progress)
     command = solve_command(opened.source, opened.problem, problem)
     return {**solution_view(problem, solution, opened.free), "command": command}
 
 
 def _too_much(opened: _Opened, request: Request, error: ProblemError) -> Json:
     """Disjoint quotas that owe more time than there is: no model is needed to see it."""
-    at_least = np.array(request.at_least)
-    trimmed = opened.problem.with_bounds(np.floor(at_least / at_least.sum() * 1e9) / 1e9, request.at_most)
+    problem, at_least = opened.problem, np.array(request.at_least)
+    total = at_least[~problem.weighted].sum()
+    shrunk = np.where(problem.weighted, at_least, np.floor(at_least / total * 1e9) / 1e9)
+    trimmed = problem.with_stated_bounds(shrunk, request.at_most)
     nearest = solve(trimmed)
     document = solution_view(trimmed, nearest, opened.free)
     headline, *where = str(error).split("\n")
-    why = document["infeasible"] or {
-        "at_least": trimmed.at_least.tolist(),
-        "at_most": trimmed.at_most.tolist(),
-    }
-    owed = [name for name, share in zip(trimmed.names, at_least, strict=True) if share > 0]
-    bounds = zip(trimmed.names, why["at_least"], strict=True)
+    why = document["infeasible"] or {"at_least": trimmed.lower.tolist(), "at_most": trimmed.upper.tolist()}
+    owed = [trimmed.names[k] for k in np.flatnonzero((at_least > 0) & ~problem.weighted)]
+    bounds = zip(trimmed.names, why["at_least"], at_least, strict=True)
     return {
         "status": "infeasible",
         "meaning": "no policy meets the quotas",
@@ -214,7 +240,7 @@ def _too_much(opened: _Opened, request: Request, error: ProblemError) -> Json:
             "headline": headline,
             "lines": [line.strip() for line in where[:1]],
             "conflict": owed,
-            "nearest": [f"{name}>={share:.9g}" for name, share in bounds if share > 0],
+            "nearest": [f"{name}>={bound:.9g}" for name, bound, asked in bounds if bound != asked],
         },
         "command": None,
     }
@@ -233,14 +259,14 @@ def _ranges(problem: Problem, moving: str) -> list[Json]:
 
 
 def _reach(problem: Problem, k: int, *, capped: bool) -> float | None:
-    """Largest share of a quota's set while the others are met, or the smallest; None where they cannot be."""
+    """Most that a quota can have while the others are met, or the least; None where they cannot be."""
     at_least, at_most = problem.at_least.copy(), problem.at_most.copy()
     at_least[k], at_most[k] = 0.0, 1.0
     others, mdp = problem.with_bounds(at_least, at_most), problem.mdp
     sign = -1.0 if capped else 1.0
     counts = sign * problem.members[[k]].toarray()[0]
     found = solve(others.with_mdp(MDP(mdp.P, counts, mdp.s_of)))
-    return sign * found.gain if found.has_policy else None
+    return float(problem.units.of(k).values(np.array(sign * found.gain))) if found.has_policy else None
 
 
 def _range(opened: _Opened, request: Request, progress: Progress) -> Json:
@@ -252,20 +278,23 @@ def _range(opened: _Opened, request: Request, progress: Progress) -> Json:
 
 def _curve(opened: _Opened, request: Request, progress: Progress) -> Json:
     try:
-        curve = best_curve(opened.at(request), request.quota)
+        problem = opened.at(request)
+        curve = best_curve(problem, request.quota, request.bound)
     except ProblemError as error:
         return {"curve": None, "message": str(error)}
-    return {"curve": frontier_view(curve)}
+    return {"curve": frontier_view(problem, curve)}
 
 
 def _proof(opened: _Opened, request: Request, progress: Progress) -> Json:
     problem = opened.at(request)
-    verdict = verify(problem, solve(problem), exact=problem.mdp.P.nnz <= EXACT_PROOF)
+    solution = opened.solved(problem, progress)
+    verdict = verify(problem, solution, exact=problem.mdp.P.nnz <= EXACT_PROOF)
     return verdict_view(problem, verdict)
 
 
 def _export(opened: _Opened, request: Request, progress: Progress) -> Json:
-    content = export(opened.at(request), request.kind)
+    problem = opened.at(request)
+    content = export(problem, request.kind, lambda: opened.solved(problem, progress))
     return {"name": request.kind, "content": base64.b64encode(content).decode()}
 
 

@@ -161,9 +161,9 @@ class _Worker:
         self._pipe.close()
 
     def _take(self, message: Message) -> None:
-        if message[0] == "ready":
+        if message[0] in ("ready", "ended"):  # whoever waits for one that has died must hear of it
             self._ready.set()
-        else:
+        if message[0] != "ready":
             self._said.put_nowait(message)
 
 

@@ -3,9 +3,9 @@ import { ask, Lost, Refused, sendFile, Stale, start } from "./api.js";
 import { acceptDrops, showChooser } from "./chooser.js";
 import { el, fill, table } from "./dom.js";
 import { figureFile } from "./figures.js";
-import { countText, gainText, shareText, slackText } from "./format.js";
+import { countText, ends, gainText, slackText, span, valueText } from "./format.js";
 import { drawAnswer, drawHero, frontierPart, makeSections, proofRows } from "./sections.js";
-import { Sliders } from "./sliders.js";
+import { asked, sides, Sliders } from "./sliders.js";
 
 const PAUSE = 200; // ms of rest after which a stale solve is given up for a newer one
 const SLOW = 150; // ms after which a solve shows its progress
@@ -18,9 +18,9 @@ const parts = makeSections($("sections"));
 const sliders = new Sliders($("sliders"), $("filter"), moved);
 const proofButton = el("button", { id: "proof-button", type: "button", class: "quiet", on: { click: showProof } }, "Proof");
 const quotaChoice = el("select", { id: "quota-choice", "aria-label": "Quota that moves along the curve",
-  on: { change: () => { now.focus = quotaChoice.selectedIndex; followSoon(0); } } });
+  on: { change: () => { Object.assign(now, now.bounds[quotaChoice.selectedIndex]); followSoon(0); } } });
 const nothing = { answer: null, curve: null, curveMessage: "", curveKey: "", rangesKey: "" };
-const now = { source: null, problem: null, focus: 0, ...nothing };
+const now = { source: null, problem: null, bounds: [], focus: 0, side: "at_least", ...nothing }; // the curve is of one side of one quota
 const onItsWay = { ranges: null, curve: null }; // what has been asked and not yet answered
 let opening = 0;
 let running = null; // the solve in flight
@@ -45,18 +45,26 @@ async function open(source) {
     $("size").textContent = [countText(problem.states, "state"), countText(problem.pairs, "state-action pair"),
       countText(problem.quotas.length, "quota")].join(", ");
     sliders.open(problem, ranges);
-    now.focus = Math.max(0, problem.quotas.findIndex((q) => (q.at_least ?? 0) > 0));
-    fill(quotaChoice, ...problem.quotas.map((q) => el("option", {}, q.name)));
+    now.bounds = problem.quotas.flatMap((q, focus) => sides(q).map((side) => ({ focus, side })));
+    Object.assign(now, now.bounds.find(({ focus, side }) => side === "at_least"
+      && problem.quotas[focus].at_least > ends(problem.quotas[focus])[0]) ?? now.bounds[0]);
+    fill(quotaChoice, ...now.bounds.map(({ focus, side }) => el("option", {}, side === "at_most"
+      ? `${problem.quotas[focus].name}, at most` : problem.quotas[focus].name)));
     notice("");
     await solve();
-    const dearest = now.answer?.quotas.reduce((best, q, k, all) => (q.price > (all[best]?.price ?? 0) ? k : best), now.focus);
-    now.focus = dearest ?? now.focus;
+    focusOnDearest();
     followSoon(0);
   } catch (error) {
     failed(error);
   } finally {
     if (turn === opening) busy("");
   }
+}
+
+function focusOnDearest() {
+  const prices = now.answer?.quotas.map((q) => (q.price ?? 0) * span(q.unit)) ?? [];
+  const k = prices.reduce((best, price, at) => (Math.abs(price) > Math.abs(prices[best] ?? 0) ? at : best), -1);
+  if (k >= 0) Object.assign(now, { focus: k, side: prices[k] < 0 ? "at_most" : "at_least" });
 }
 
 async function openFile(file) {
@@ -74,9 +82,9 @@ function bounds() {
   return { source: now.source, at_least: sliders.values.at_least, at_most: sliders.values.at_most };
 }
 
-function moved(k) {
+function moved(k, side) {
   movedAt = performance.now();
-  now.focus = k;
+  Object.assign(now, { focus: k, side });
   drawCurve();
   if (!running) {
     solve();
@@ -130,14 +138,17 @@ function followSoon(delay = FOLLOW) {
 }
 
 function curveQuestion() {
+  const { focus, side } = now;
+  const quota = now.problem.quotas[focus];
   const question = bounds();
-  const at_least = question.at_least.map((value, k) => (k === now.focus ? 0 : value)); // its own value does not matter
-  return { task: "frontier", quota: now.problem.quotas[now.focus].name, ...question, at_least };
+  const own = ends(quota)[side === "at_least" ? 0 : 1]; // where it stands does not matter
+  return { task: "frontier", quota: quota.name, bound: side, ...question,
+    [side]: question[side].map((value, k) => (k === focus ? own : value)) };
 }
 
 function follow() {
   if (!now.problem?.quotas.length || running) return;
-  quotaChoice.selectedIndex = now.focus;
+  quotaChoice.selectedIndex = now.bounds.findIndex(({ focus, side }) => focus === now.focus && side === now.side);
   followRanges();
   followCurve();
 }
@@ -206,19 +217,22 @@ function drawCurve() {
   parts.frontier.figure.classList.toggle("stale", !fresh);
   if (!fresh && now.curve) return Promise.resolve();
   if (!fresh) return frontierPart(parts.frontier, null, null, "Working out the curve\u2026");
-  const point = { value: sliders.values.at_least[now.focus], gain: now.answer.gain ?? null, worst_slack: now.answer.worst_slack };
+  const point = { value: sliders.values[now.side][now.focus], gain: now.answer.gain ?? null, worst_slack: now.answer.worst_slack };
   return frontierPart(parts.frontier, now.curve, point, now.curveMessage);
 }
 
 function drawConflict(why) {
   $("conflict").hidden = !why;
   if (!why) return;
-  const most = sliders.ranges.get(now.focus)?.most;
-  const back = most != null && sliders.values.at_least[now.focus] > most ? el("button", { id: "back", type: "button",
-    on: { click: () => { sliders.move(now.focus, "at_least", Math.floor(1e9 * most) / 1e9); } } },
-  `Only lower ${now.problem.quotas[now.focus].name}, to ${shareText(most)}`) : null;
+  const { focus, side } = now;
+  const { name, unit } = now.problem.quotas[focus];
+  const [limit, way] = side === "at_least" ? [sliders.ranges.get(focus)?.most, 1] : [sliders.ranges.get(focus)?.least, -1];
+  const fine = 10 ** (9 - Math.floor(Math.log10(span(unit))));
+  const back = limit != null && way * (sliders.values[side][focus] - limit) > 0 ? el("button", { id: "back", type: "button",
+    on: { click: () => sliders.move(focus, side, (way * Math.floor(way * fine * limit)) / fine) } },
+  `Only ${way > 0 ? "lower" : "raise"} ${name}, to ${valueText(limit, unit)}`) : null;
   const accept = el("button", { id: "accept", type: "button", class: "primary",
-    on: { click: () => { sliders.set(why.at_least, why.at_most); moved(now.focus); $("controls").focus({ preventScroll: true }); } } },
+    on: { click: () => { sliders.set(why.at_least, why.at_most); moved(now.focus, now.side); $("controls").focus({ preventScroll: true }); } } },
   "Use the nearest quotas that can be met");
   fill($("conflict"),
     el("p", { class: "headline" }, `${why.headline}.`),
@@ -231,7 +245,8 @@ function drawConflict(why) {
 function busy(what, seconds = 0, row = null) {
   $("busy").hidden = !what;
   $("answer").setAttribute("aria-busy", what ? "true" : "false");
-  const known = row && Number.isFinite(row.lower) ? `: gain between ${gainText(row.lower)} and ${gainText(row.upper)}` : "";
+  const known = row && Number.isFinite(row.lower) && Number.isFinite(row.upper)
+    ? `: gain between ${gainText(row.lower)} and ${gainText(row.upper)}, worst slack ${slackText(row.worst_slack)}` : "";
   $("busy").textContent = what ? `${what}\u2026 ${seconds >= 1 ? `${seconds.toFixed(0)} s` : ""}${known}` : "";
 }
 
@@ -326,8 +341,11 @@ async function begin() {
     on: { click: () => exportFile(kind) } }, `${label} `, el("span", { class: "muted" }, kind.slice(kind.indexOf("."))))));
   $("open").addEventListener("click", () => showChooser($("chooser"), scenarios, open, openFile));
   $("copy").addEventListener("click", copyCommand);
-  $("reset").addEventListener("click", () => { sliders.set(...["at_least", "at_most"].map((side) =>
-    now.problem.quotas.map((q) => q[side] ?? (side === "at_least" ? 0 : 1)))); moved(now.focus); });
+  $("reset").addEventListener("click", () => {
+    const { at_least, at_most } = asked(now.problem.quotas);
+    sliders.set(at_least, at_most);
+    moved(now.focus, now.side);
+  });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => now.answer && draw());
   try {
     const first = await start();

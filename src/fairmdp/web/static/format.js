@@ -1,9 +1,18 @@
-// Numbers as people read them.
+// Numbers as people read them. A quota with weights has a scale of its own, `unit`, from its smallest weight to its
+// largest; the others are shares of time.
 
 const MINUS = "\u2212";
 export const EXACT = 1e-9; // a share this close to its bound meets it exactly
 
 const signless = (text) => text.replace("-", MINUS);
+
+export function ends(quota) {
+  return quota.unit ?? [0, 1];
+}
+
+export function span(unit) {
+  return unit ? unit[1] - unit[0] : 1;
+}
 
 export function gainText(value) {
   if (value === null || value === undefined) return "\u2013";
@@ -15,28 +24,40 @@ export function shareText(value, digits = 2) {
   return `${signless((100 * value).toFixed(digits))}\u202f%`;
 }
 
-export function slackText(value) {
+export function valueText(value, unit) {
+  if (!unit || value === null || value === undefined) return shareText(value);
+  return signless(inUnits(value, unit));
+}
+
+function inUnits(value, unit) {
+  const size = Math.log10(span(unit));
+  return size > -4 && size < 9 ? value.toFixed(Math.max(0, 4 - Math.floor(size))) : value.toPrecision(6);
+}
+
+export function slackText(value, unit = null) {
   if (value === null || value === undefined) return "\u2013";
-  if (Math.abs(value) <= EXACT) return "0";
+  if (Math.abs(value) <= EXACT * span(unit)) return "0";
   const sign = value > 0 ? "+" : MINUS;
+  if (unit) return `${sign}${inUnits(Math.abs(value), unit)}`;
   const size = 100 * Math.abs(value);
   return `${sign}${size >= 0.005 ? size.toFixed(2) : size.toExponential(1)}\u202f%`;
 }
 
-export function priceText(value) {
-  if (value === null || value === undefined || Math.abs(value) <= EXACT) return "\u2013";
-  return signless(value.toFixed(4));
+export function priceText(value, unit = null) {
+  if (value === null || value === undefined || Math.abs(value) * span(unit) <= EXACT) return "\u2013";
+  return signless(unit && Math.abs(value) < 0.01 ? value.toPrecision(3) : value.toFixed(4));
 }
 
 export function askedText(quota) {
-  const low = quota.at_least > 0 || quota.at_most >= 1 || quota.at_most === null;
-  const parts = low ? [`\u2265 ${bound(quota.at_least ?? 0)}`] : [];
-  if (quota.at_most !== null && quota.at_most < 1) parts.push(`\u2264 ${bound(quota.at_most)}`);
+  const [low, high] = ends(quota);
+  const capped = quota.at_most !== null && quota.at_most < high;
+  const parts = quota.at_least > low || !capped ? [`\u2265 ${bound(quota.at_least ?? low, quota.unit)}`] : [];
+  if (capped) parts.push(`\u2264 ${bound(quota.at_most, quota.unit)}`);
   return parts.join(", ");
 }
 
-export function bound(value) {
-  return `${Number((100 * value).toFixed(4))}\u202f%`;
+export function bound(value, unit = null) {
+  return unit ? signless(String(Number(value.toPrecision(9)))) : `${Number((100 * value).toFixed(4))}\u202f%`;
 }
 
 export function countText(count, word) {

@@ -26,19 +26,19 @@ export function drawGraph(node, graph) {
 function spread(graph) {
   const count = graph.states.length;
   const size = count > 12 ? 0.7 : 1;
-  return graph.states.map((_, s) => {
+  return graph.states.map((name, s) => {
     const angle = (2 * Math.PI * s) / count - Math.PI / 2;
     const reach = count === 1 ? 0 : 1;
-    return { x: WIDE / 2 + reach * 185 * Math.cos(angle), y: reach * 132 * Math.sin(angle), angle,
-      radius: size * (13 + 26 * Math.sqrt(graph.shares[s])) };
+    const radius = size * (13 + 26 * Math.sqrt(graph.shares[s]));
+    return { x: WIDE / 2 + reach * 185 * Math.cos(angle), y: reach * 132 * Math.sin(angle), angle, radius,
+      inside: [...name].length <= 3 && radius > 17 };
   });
 }
 
 function state(name, place, graph, s) {
-  const inside = [...name].length <= 3 && place.radius > 17;
   const out = place.radius + 8;
   const side = Math.abs(Math.cos(place.angle)) < 0.3 ? "middle" : Math.cos(place.angle) > 0 ? "start" : "end";
-  const label = inside
+  const label = place.inside
     ? { x: place.x, y: place.y, "text-anchor": "middle", "dominant-baseline": "central", class: "inside" }
     : { x: place.x + out * Math.cos(place.angle), y: place.y + (out + 6) * Math.sin(place.angle),
       "text-anchor": side, "dominant-baseline": "central" };
@@ -72,7 +72,7 @@ function bow(from, to, width) {
 }
 
 function loop(at, width) {
-  const angle = Number.isFinite(at.angle) ? at.angle : -Math.PI / 2;
+  const angle = at.angle - (at.inside ? 0 : 1.45); // beside the name, which stands outside
   const corner = (turn, reach) => ({ x: at.x + reach * Math.cos(angle + turn), y: at.y + reach * Math.sin(angle + turn) });
   const start = corner(-0.5, at.radius + 2);
   const tip = corner(0.5, at.radius + 3);

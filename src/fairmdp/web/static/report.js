@@ -1,6 +1,6 @@
 // A report: one document, drawn once, by the code of the page.
 import { el, fill, table } from "./dom.js";
-import { countText } from "./format.js";
+import { countText, ends } from "./format.js";
 import { drawAnswer, drawHero, frontierPart, makeSections, proofRows } from "./sections.js";
 
 const report = JSON.parse(document.getElementById("document").textContent);
@@ -18,11 +18,12 @@ function conflictPart(why) {
 function curvesPart() {
   const { answer, curves, problem } = report;
   const choice = el("select", { "aria-label": "Quota that moves along the curve", on: { change: show } },
-    ...curves.map((curve) => el("option", {}, curve.quota)));
+    ...curves.map((curve) => el("option", {}, curve.bound === "at_most" ? `${curve.quota}, at most` : curve.quota)));
   function show() {
     const curve = curves[choice.selectedIndex];
     const asked = problem.quotas.find((quota) => quota.name === curve.quota);
-    const point = { value: asked.at_least ?? 0, gain: answer.gain, worst_slack: answer.worst_slack };
+    const value = asked[curve.bound] ?? ends(curve)[curve.bound === "at_most" ? 1 : 0];
+    const point = { value, gain: answer.gain, worst_slack: answer.worst_slack };
     return frontierPart(sections.frontier, curve, point);
   }
   if (curves.length > 1) sections.frontier.tools.append(choice);

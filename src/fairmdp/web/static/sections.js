@@ -1,7 +1,7 @@
 // The answer in large type, and the sections below it: the same on the page and in a report.
 import { el, fill, table } from "./dom.js";
 import { drawFrontier, drawPolicy, drawShares, shownQuotas } from "./figures.js";
-import { askedText, EXACT, gainText, priceText, shareText, slackText } from "./format.js";
+import { askedText, ends, EXACT, gainText, priceText, shareText, slackText, span, valueText } from "./format.js";
 import { drawGraph } from "./graph.js";
 
 const STATUS = { optimal: "Optimal", feasible: "Fair", infeasible: "Infeasible", undecided: "Undecided" };
@@ -40,8 +40,9 @@ export function drawHero(node, answer, proofButton) {
   const number = (id, label, value, below) => el("div", { class: "number" },
     el("dt", {}, label), el("dd", { id, class: "large" }, value), el("dd", { class: "muted small" }, below));
   const slackBelow = !known ? "no policy meets the quotas" : broken.length ? `not met: ${names(broken)}`
-    : tight.length ? `${names(tight)} ${tight.length === 1 ? "has" : "have"} exactly what is owed`
-      : answer.worst_slack === null || answer.worst_slack === undefined ? "nothing is owed" : "room to spare everywhere";
+    : tight.length ? `${names(tight)} ${tight.length === 1 ? "stands exactly at its bound" : "stand exactly at their bounds"}`
+      : answer.worst_slack === null || answer.worst_slack === undefined ? "nothing is owed"
+        : `room to spare everywhere${weighs(answer) ? "; weights count in parts of their range" : ""}`;
   fill(node,
     el("p", { class: "status-line" },
       el("span", { id: "status", class: `pill ${answer.status}`, "data-status": answer.status }, STATUS[answer.status]),
@@ -52,6 +53,10 @@ export function drawHero(node, answer, proofButton) {
       number("cost", "Price of fairness", gainText(answer.cost),
         answer.free_gain === null ? "" : !known ? `${gainText(answer.free_gain)} is earned without quotas` : `${percent}${gainText(answer.free_gain)} earned without quotas`),
       number("slack", "Worst slack", slackText(answer.worst_slack), slackBelow)));
+}
+
+function weighs(answer) {
+  return answer.quotas.some((q) => q.unit);
 }
 
 function names(list) {
@@ -73,7 +78,7 @@ export async function drawAnswer(parts, answer) {
   }
   if (answer.policy) drawn.push(policyPart(parts.policy, answer.policy));
   if (answer.graph) graphPart(parts.graph, answer.graph);
-  if (answer.compare) comparePart(parts.compare, answer.compare);
+  if (answer.compare) comparePart(parts.compare, answer.compare, weighs(answer));
   await Promise.all(drawn);
 }
 
@@ -82,21 +87,26 @@ function sharesPart(part, answer) {
   part.note.textContent = shown.length < answer.quotas.length
     ? `The ${shown.length} tightest of ${answer.quotas.length} quotas.` : "";
   fill(part.more, el("ul", { class: "legend" },
-    ...[["bar", "share of time"], ["bar tight", "exactly what is owed"], ["owed", "owed"], ["ring", "without quotas"]]
+    ...[["bar", weighs(answer) ? "share of time, or mean of weights" : "share of time"], ["bar tight", "exactly at its bound"], ["owed", "owed"],
+      ...(shown.some((q) => q.at_most < ends(q)[1]) ? [["owed most", "allowed"]] : []), ["ring", "without quotas"]]
       .map(([kind, text]) => el("li", {}, el("span", { class: `key ${kind}`, "aria-hidden": "true" }), text))));
   part.figure.setAttribute("aria-label", `Shares: ${shown.slice(0, 12)
-    .map((q) => `${q.name} ${shareText(q.share)}, asked ${askedText(q)}`).join("; ")}.`);
+    .map((q) => `${q.name} ${valueText(q.share, q.unit)}, asked ${askedText(q)}`).join("; ")}.`);
   return drawShares(part.figure, answer.quotas);
 }
 
 export function frontierPart(part, curve, point, message = "") {
+  const [every, few] = curve?.bound === "at_most" ? ["every cap", "a few caps"]
+    : curve?.unit ? ["every mean that may be owed", "a few means that may be owed"]
+      : ["every share that may be owed", "a few shares that may be owed"];
   part.note.textContent = message || (curve.exact
-    ? "The best gain for every share that may be owed, exactly: all bends of the curve. The shaded part is what fairness costs."
-    : "The best gain at a few shares that may be owed; between the dots the curve lies on or above the line.");
+    ? `The best gain for ${every}, exactly: all bends of the curve. The shaded part is what fairness costs.`
+    : `The best gain at ${few}; between the dots the curve lies on or above the line.`);
   part.figure.hidden = !curve;
   if (!curve) return Promise.resolve();
-  part.figure.setAttribute("aria-label", `Best gain falls from ${gainText(curve.gains[0])} when nothing is owed to ${curve.quota}`
-    + ` to ${gainText(curve.gains.findLast((gain) => gain !== null))} at ${shareText(curve.last_feasible)}, the most that can be met.`);
+  const [nothing, last] = curve.bound === "at_most" ? [`${curve.quota} has no cap`, "lowest cap"] : [`nothing is owed to ${curve.quota}`, "most"];
+  part.figure.setAttribute("aria-label", `Best gain falls from ${gainText(curve.gains[0])} when ${nothing}`
+    + ` to ${gainText(curve.gains.findLast((gain) => gain !== null))} at ${valueText(curve.last_feasible, curve.unit)}, the ${last} that can be met.`);
   return drawFrontier(part.figure, curve, point);
 }
 
@@ -119,25 +129,29 @@ function graphPart(part, graph) {
 
 function pricesPart(part, answer) {
   const shown = shownQuotas(answer.quotas);
-  part.note.textContent = "The price is the gain given up for one more unit of share. The last two columns compare with the policy"
-    + ` without quotas.${shown.length < answer.quotas.length ? ` The ${shown.length} tightest of ${answer.quotas.length}.` : ""}`;
+  part.note.textContent = `The price is the gain given up for one more unit of share${weighs(answer) ? ", or of the mean" : ""}`
+    + `${shown.some((q) => q.price < 0) ? "; that of a cap is negative, as one more unit allowed pays" : ""}. The last two`
+    + ` columns compare with the policy without quotas.${shown.length < answer.quotas.length ? ` The ${shown.length} tightest of ${answer.quotas.length}.` : ""}`;
   const rows = shown.map((q) => {
     const change = q.free_share === null ? null : q.share - q.free_share;
-    const way = change === null || Math.abs(change) <= EXACT ? "" : change > 0 ? "up" : "down";
+    const way = change === null || Math.abs(change) <= EXACT * span(q.unit) ? "" : change > 0 ? "up" : "down";
     const mark = { up: "\u25b2 ", down: "\u25bc ", "": "" }[way];
-    return [q.name, shareText(q.share), askedText(q), slackText(q.slack), priceText(q.price),
-      q.state === "binding" ? "binding" : q.state === "broken" ? "not met" : "met", shareText(q.free_share),
-      el("span", { class: way }, `${mark}${change === null ? "\u2013" : slackText(change)}`)];
+    return [q.name, valueText(q.share, q.unit), askedText(q), slackText(q.slack, q.unit), priceText(q.price, q.unit),
+      q.state === "binding" ? "binding" : q.state === "broken" ? "not met" : "met", valueText(q.free_share, q.unit),
+      el("span", { class: way }, `${mark}${change === null ? "\u2013" : slackText(change, q.unit)}`)];
   });
-  fill(part.more, table(["Quota", "Share", "Asked", "Slack", "Price", "Status", "Without quotas", "Change"], rows, "Prices of the quotas"));
+  fill(part.more, table(["Quota", weighs(answer) ? "Share or mean" : "Share", "Asked", "Slack", "Price", "Status", "Without quotas", "Change"], rows, "Prices of the quotas"));
 }
 
-function comparePart(part, rows) {
-  part.note.textContent = "A gain is worth nothing without its worst slack: what the unconstrained policy earns more, it takes from the quotas it breaks.";
+function comparePart(part, rows, weighted) {
+  part.note.textContent = "A gain is worth nothing without its worst slack: what the unconstrained policy earns more, it takes from the quotas it breaks."
+    + `${weighted ? " Slack of a mean is in parts of the range of its weights." : ""}`;
+  const groups = rows.every((row) => row.least_name !== undefined); // weights alone make none
+  const spread = (row) => [`${shareText(row.least)} (${row.least_name})`, shareText(row.difference), row.jain.toFixed(4)];
   fill(part.more, table(
-    ["Policy", "Gain", "Worst slack", "Smallest share", "Largest difference", "Jain's index", "Breaks"],
-    rows.map((row) => [row.policy, gainText(row.gain), slackText(row.worst_slack), `${shareText(row.least)} (${row.least_name})`,
-      shareText(row.difference), row.jain.toFixed(4), row.broken.length ? names(row.broken) : "nothing"]),
+    ["Policy", "Gain", "Worst slack", ...(groups ? ["Smallest share", "Largest difference", "Jain's index"] : []), "Breaks"],
+    rows.map((row) => [row.policy, gainText(row.gain), slackText(row.worst_slack), ...(groups ? spread(row) : []),
+      row.broken.length ? names(row.broken) : "nothing"]),
     "The two policies side by side"));
 }
 

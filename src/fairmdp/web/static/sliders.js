@@ -1,23 +1,41 @@
 // One slider per bound of a quota, with the range that can be met marked on its track.
 import { el, fill } from "./dom.js";
-import { bound, shareText } from "./format.js";
+import { bound, ends, span, valueText } from "./format.js";
 
 const MOST = 40; // quotas on the page at a time; more are found by name
 const SCALES = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1];
 const STEPS = [0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005];
 
+export function sides(quota) {
+  return ["at_least", "at_most"].filter((side) => quota[side] !== null);
+}
+
+// Bounds of all quotas, in their units; one that is not there is the end of its scale.
+export function asked(quotas) {
+  return { at_least: quotas.map((q) => q.at_least ?? ends(q)[0]), at_most: quotas.map((q) => q.at_most ?? ends(q)[1]) };
+}
+
+function roundStep(least) {
+  const power = 10 ** Math.floor(Math.log10(least));
+  return tidy([1, 2, 5, 10].find((part) => part * power >= least * (1 - 1e-9)) * power);
+}
+
+function tidy(value) {
+  return Number(value.toPrecision(12)); // without the digits that rounding left
+}
+
 export class Sliders {
   constructor(list, filter, moved) {
     this.list = list;
     this.filter = filter;
-    this.moved = moved; // called with (k, side, value)
+    this.moved = moved; // called with (k, side)
     this.rows = new Map();
   }
 
   open(problem, ranges) {
     this.quotas = problem.quotas;
     this.ranges = new Map(ranges.map((range) => [range.k, range]));
-    this.values = { at_least: problem.quotas.map((q) => q.at_least ?? 0), at_most: problem.quotas.map((q) => q.at_most ?? 1) };
+    this.values = asked(problem.quotas);
     this.scales = problem.quotas.map((q, k) => this.scaleOf(q, k));
     const many = problem.quotas.length > MOST;
     this.filter.hidden = !many;
@@ -28,10 +46,16 @@ export class Sliders {
     this.show("");
   }
 
+  // Where a slider begins and ends, and its step. Weights rarely begin at a round number, the slider does.
   scaleOf(quota, k) {
-    if (quota.at_most !== null) return 1;
-    const most = Math.max(quota.at_least ?? 0, this.ranges.get(k)?.most ?? 1);
-    return SCALES.find((scale) => scale >= Math.min(1, 1.15 * most));
+    if (quota.unit) {
+      const step = roundStep(span(quota.unit) / 200);
+      const [min, max] = [Math.floor(quota.unit[0] / step), Math.ceil(quota.unit[1] / step)];
+      return { min: tidy(min * step), max: tidy(max * step), step };
+    }
+    const most = quota.at_most !== null ? 1 : Math.max(quota.at_least ?? 0, this.ranges.get(k)?.most ?? 1);
+    const max = SCALES.find((scale) => scale >= Math.min(1, 1.15 * most));
+    return { min: 0, max, step: STEPS.find((size) => size >= max / 200) };
   }
 
   show(words) {
@@ -45,9 +69,8 @@ export class Sliders {
 
   row(k) {
     const quota = this.quotas[k];
-    const sides = [...(quota.at_least !== null ? ["at_least"] : []), ...(quota.at_most !== null ? ["at_most"] : [])];
     const got = el("span", { class: "got", id: `got-${k}` });
-    const controls = sides.map((side) => this.control(k, side));
+    const controls = sides(quota).map((side) => this.control(k, side));
     this.rows.set(k, { got, controls });
     return el("li", { class: "quota" },
       el("div", { class: "quota-head" }, el("span", { class: "name" }, quota.name), got),
@@ -56,23 +79,26 @@ export class Sliders {
   }
 
   control(k, side) {
-    const name = this.quotas[k].name;
+    const { name, unit } = this.quotas[k];
+    const [low, high] = ends(this.quotas[k]);
     const words = side === "at_least" ? "at least" : "at most";
-    const scale = this.scales[k];
-    const step = STEPS.find((size) => size >= scale / 200) ?? 0.005;
+    const { min, max, step } = this.scales[k];
     const id = `${side}-${k}`;
-    const slider = el("input", { id, type: "range", min: 0, max: scale, step, "aria-describedby": `reach-${id}`,
-      on: { input: () => this.move(k, side, slider.valueAsNumber) } });
-    const number = el("input", { type: "number", min: 0, max: 100, step: "any", id: `number-${id}`, inputmode: "decimal",
-      "aria-label": `${name}, ${words}, in percent`,
+    const within = (value) => Math.min(high, Math.max(low, value));
+    const slider = el("input", { id, type: "range", min, max, step, "aria-describedby": `reach-${id}`,
+      on: { input: () => this.move(k, side, within(slider.valueAsNumber)) } });
+    const field = unit ? { min: low, max: high, "aria-label": `${name}, ${words}` }
+      : { min: 0, max: 100, inputmode: "decimal", "aria-label": `${name}, ${words}, in percent` };
+    const number = el("input", { type: "number", step: "any", id: `number-${id}`, ...field,
       on: { change: () => {
-        const value = Number.isNaN(number.valueAsNumber) ? this.values[side][k] : number.valueAsNumber / 100;
-        this.move(k, side, Math.round(1e12 * Math.min(1, Math.max(0, value))) / 1e12);
+        const typed = number.valueAsNumber;
+        if (Number.isNaN(typed)) this.update();
+        else this.move(k, side, within(unit ? typed : Math.round(1e10 * typed) / 1e12));
       } } });
     const reach = el("span", { class: "reach muted small", id: `reach-${id}` });
     const node = el("div", { class: "control" },
       el("label", { for: id, class: "small muted" }, words, el("span", { class: "hidden" }, ` for ${name}`)),
-      el("span", { class: "field" }, number, el("span", { "aria-hidden": "true" }, "%")), slider, reach);
+      el("span", { class: "field" }, number, unit ? null : el("span", { "aria-hidden": "true" }, "%")), slider, reach);
     return { k, side, node, slider, number, reach };
   }
 
@@ -95,7 +121,7 @@ export class Sliders {
   }
 
   setShares(quotas) {
-    for (const [k, { got }] of this.rows) got.textContent = quotas[k]?.share == null ? "" : `gets ${shareText(quotas[k].share)}`;
+    for (const [k, { got }] of this.rows) got.textContent = quotas[k]?.share == null ? "" : `${quotas[k].unit ? "has" : "gets"} ${valueText(quotas[k].share, quotas[k].unit)}`;
   }
 
   update() {
@@ -104,17 +130,20 @@ export class Sliders {
 
   place({ k, side, slider, number, reach }) {
     const value = this.values[side][k];
+    const { unit } = this.quotas[k];
+    const { min, max } = this.scales[k];
+    const tiny = 1e-9 * span(unit);
     const range = this.ranges.get(k);
     const limit = side === "at_least" ? range?.most : range?.least;
-    const ok = limit == null || (side === "at_least" ? value <= limit + 1e-9 : value >= limit - 1e-9);
+    const ok = limit == null || (side === "at_least" ? value <= limit + tiny : value >= limit - tiny);
     slider.value = value;
-    number.value = Number((100 * value).toFixed(8));
+    number.value = unit ? Number(value.toPrecision(12)) : Number((100 * value).toFixed(8));
     const words = limit == null ? (range ? "the other quotas cannot be met" : "")
-      : side === "at_least" ? `up to ${shareText(limit)} can be met` : `not below ${shareText(limit)}`;
+      : side === "at_least" ? `up to ${valueText(limit, unit)} can be met` : `not below ${valueText(limit, unit)}`;
     reach.textContent = words;
     reach.classList.toggle("beyond", !ok);
-    slider.setAttribute("aria-valuetext", `${bound(value)}${words ? `, ${words}` : ""}`);
-    const part = limit == null ? 0 : Math.min(1, Math.max(0, limit / this.scales[k]));
+    slider.setAttribute("aria-valuetext", `${bound(value, unit)}${words ? `, ${words}` : ""}`);
+    const part = limit == null ? 0 : Math.min(1, Math.max(0, (limit - min) / (max - min)));
     slider.style.setProperty("--from", side === "at_least" ? "0%" : `${100 * part}%`);
     slider.style.setProperty("--to", side === "at_least" && limit != null ? `${100 * part}%` : "100%");
     slider.classList.toggle("unknown", limit == null);
