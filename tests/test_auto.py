@@ -32,6 +32,7 @@ def overlapping(count):
     [
         (scenarios.three_state(), "lp", ""),
         (scenarios.garnet(600, n_quotas=4), "dual", "mixes fast and its quotas are few"),
+        (scenarios.jobs(queue=10), "dual", "mixes fast"),
         (Problem(scenarios.garnet(600, n_quotas=0).mdp, rho=np.full(600, 1e-4)), "proximal", "many disjoint quotas"),
         (Problem(slow_queue(1500), [Quota("low", states=range(700), at_least=0.4)]), "lp", "stay where they began"),
         (Problem(lattice_queue(9), [Quota("short", states=range(300), at_least=0.4)]), "colgen", "mixes slowly"),
@@ -40,7 +41,7 @@ def overlapping(count):
         (Problem(lattice_queue(9), overlapping(150)), "ipm", "mixes slowly and its quotas are many"),
     ],
     ids=[
-        "small", "few quotas", "a quota for every state", "stuck and small", "slow", "some overlapping", "many overlapping",
+        "small", "few quotas", "dense", "a quota for every state", "stuck and small", "slow", "some overlapping", "many overlapping",
         "many and slow",
     ],
 )  # fmt: skip

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from fairmdp import Chain, Problem, ProblemError, Status, scenarios, solve, verify
+from fairmdp.report import solution_text
+from fairmdp.solvers import conflict, dual
 from fairmdp.solvers import deadline as deadline_module
-from fairmdp.solvers import dual
 from fairmdp.solvers.conclude import conclude
 from fairmdp.solvers.deadline import INTERRUPTED, OUT_OF_TIME, Deadline, OutOfTimeError, stop_note
 from fairmdp.solvers.policy import uniform_policy
@@ -83,6 +84,28 @@ def test_quotas_smaller_than_a_hair():
 def test_without_a_fair_uniform_policy_nothing_is_mixed():
     sol = solve(HARD.with_bounds(HARD.at_least * 1.2), method="dual", seconds=1e-6)
     assert sol.status is Status.UNDECIDED and sol.notes == (OUT_OF_TIME,)
+
+
+@pytest.mark.parametrize("method", ["dual", "colgen"])
+@pytest.mark.parametrize("stop, note", [(OutOfTimeError, OUT_OF_TIME), (KeyboardInterrupt, INTERRUPTED)])
+def test_a_proof_outlives_the_search_for_its_reason(method, stop, note, monkeypatch):
+    def late(*_, **__):
+        raise stop
+
+    monkeypatch.setattr(conflict, "_SMALL", 0)
+    monkeypatch.setattr(conflict, "_reason", late)
+    too_much = HARD.with_bounds(HARD.at_least * 1.8)
+    sol = solve(too_much, method=method)
+    assert sol.status is Status.INFEASIBLE and sol.infeasibility is None and verify(too_much, sol).ok
+    assert note in sol.notes and "which bias and prices prove" in solution_text("x", too_much, sol)
+
+
+def test_the_reason_is_given_up_when_the_time_is_over(monkeypatch):
+    monkeypatch.setattr(conflict, "_SMALL", 0)
+    too_much = HARD.with_bounds(HARD.at_least * 1.8)
+    proof = solve(too_much, method="colgen")
+    with pytest.raises(OutOfTimeError):
+        conflict._reason(too_much, proof.prices, Deadline(1e-9))
 
 
 def test_deadline():

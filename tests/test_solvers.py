@@ -54,6 +54,16 @@ def _largest_share(mdp, s):
     return solve_lp(Problem(MDP(mdp.P, indicator, mdp.s_of))).gain
 
 
+@pytest.mark.parametrize("method", ["lp", "ipm"])
+def test_probabilities_that_highs_takes_for_zero(method):
+    """Poisson arrivals leave tails of 1e-22: dropped by HiGHS, they left no flow that is conserved."""
+    problem = scenarios.jobs(queue=8)
+    assert 0 < problem.mdp.P.data.min() < 1e-20
+    solution = solve(problem, method=method)
+    assert solution.status is Status.OPTIMAL and verify(problem, solution).ok
+    assert solution.gain == pytest.approx(solve(problem, method="colgen").gain, abs=2e-6)
+
+
 def test_interior_points_find_no_point_either():
     found = 0
     for seed in range(12):

@@ -20,6 +20,8 @@ def solution_text(name: str, problem: Problem, solution: Solution, free: Solutio
     lines = [f"{name}: {size_text(problem)}; {solution.method}", ""]
     if solution.infeasibility is not None:
         lines += infeasible_lines(problem, solution, solution.infeasibility)
+    elif solution.status is Status.INFEASIBLE:
+        lines.append("infeasible: no policy meets the quotas, which bias and prices prove; why was not asked")
     else:
         lines += _gain_lines(problem, solution, free)
         lines += ["", *_quota_table(problem, solution), "", *_policy_lines(problem, solution)]

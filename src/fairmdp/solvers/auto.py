@@ -24,7 +24,7 @@ METHODS = ("lp", "ipm", "dual", "proximal", "colgen", "mirror")
 
 Progress = Callable[[dict[str, float]], None]
 
-_LP_PAIRS = 1500  # below this a linear program is done before anything else has been compiled
+_LP_PAIRS, _LP_TRANSITIONS = 1500, 50_000  # up to here a linear program is done before others are compiled
 _LP_STUCK_PAIRS = 50_000  # and up to this it copes best with policies that stay where they began
 _LP_RESCUE_PAIRS = 20_000  # and up to this it may be asked after another method has stalled
 _FEW_QUOTAS, _SOME_QUOTAS = 100, 500
@@ -135,7 +135,7 @@ def _solve_on_device(
 def choose(problem: Problem) -> tuple[str, str]:
     """Pick a method for a problem, and the reason for it."""
     mdp = problem.mdp
-    if mdp.n_pairs <= _LP_PAIRS:
+    if mdp.n_pairs <= _LP_PAIRS and mdp.P.nnz <= _LP_TRANSITIONS:
         return "lp", ""
     n_bounded = _bounded(problem)
     if n_bounded == 0:

@@ -76,8 +76,9 @@ def solve_colgen(
     if search.upper < 0:
         witness = _witness(problem, search)
         infeasible = prove_infeasible(
-            problem, *witness, tol=tol, method=_METHOD, counters=search.counters, began=search.began
-        )
+            problem, *witness, tol=tol, method=_METHOD, counters=search.counters, began=search.began,
+            deadline=search.deadline,
+        )  # fmt: skip
         if infeasible is not None:
             return infeasible
     return _claim(problem, search, search.policy(), tol, notes)

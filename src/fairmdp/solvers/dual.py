@@ -208,6 +208,7 @@ class _Search:
                 method=method,
                 counters=counters,
                 began=self.began,
+                deadline=self.deadline,
             )
             if infeasible is not None:
                 return infeasible

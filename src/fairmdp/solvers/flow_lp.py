@@ -28,6 +28,7 @@ from fairmdp.validation import Floats
 Algorithm = Literal["simplex", "ipm", "pdlp"]
 
 _TOL = 1e-9
+_SPECK = 1e-9  # HiGHS's small_matrix_value; with a lower one it ends without a verdict more often
 _SOLVED = highspy.HighsModelStatus.kOptimal
 _OTHER_WAYS: tuple[dict[str, Any], ...] = (
     # Presolve and a warm basis can both mislead on badly scaled chains: that there is no point is said twice.
@@ -77,7 +78,7 @@ class FlowLP:
         S, SA, K = mdp.n_states, mdp.n_pairs, problem.n_quotas
         self._sizes, self._n = (S, SA, K), float(S)
         self._other_ways = _OTHER_WAYS if algorithm == "simplex" else _WAYS_OUT_OF_THE_INTERIOR
-        flow = csr_array((np.ones(SA), (np.arange(SA), mdp.s_of)), shape=(SA, S)) - mdp.P
+        flow = csr_array((np.ones(SA), (np.arange(SA), mdp.s_of)), shape=(SA, S)) - _without_specks(mdp.P)
         columns = hstack([flow, np.ones((SA, 1)), problem.members.T], format="csr")
         if extra is not None:
             assert c_extra is not None
@@ -168,6 +169,21 @@ class FlowLP:
         self._highs.run()
         if self._highs.getModelStatus() == highspy.HighsModelStatus.kTimeLimit:
             raise OutOfTimeError
+
+
+def _without_specks(P: csr_array) -> csr_array:
+    """P with what HiGHS would take for zero added to the largest entry of its row.
+
+    Rows that lose mass leave no point that conserves flow; moved about, it changes the answer by that little.
+    """
+    speck = P.data < _SPECK
+    if not speck.any():
+        return P
+    rows = np.repeat(np.arange(P.shape[0]), np.diff(P.indptr))
+    values = np.where(speck, 0.0, P.data)
+    largest = np.lexsort((values, rows))[P.indptr[1:] - 1]
+    values[largest] += np.bincount(rows[speck], P.data[speck], minlength=P.shape[0])
+    return csr_array((values, P.indices, P.indptr), shape=P.shape)
 
 
 def _row_bounds(at_least: Floats, at_most: Floats, n: float) -> tuple[Floats, Floats]:

@@ -90,10 +90,12 @@ def fall_back(problem: Problem, solution: Solution) -> Solution:
 
     The rest is the uniform policy, where that is fair; elsewhere the solution is returned as it is.
     """
+    if solution.status is not Status.UNDECIDED:
+        return solution
     mdp = problem.mdp
     uniform = uniform_policy(mdp)
     chain = Chain.of(mdp, uniform)
-    if solution.status is not Status.UNDECIDED or len(chain.closed_classes) > 1:
+    if len(chain.closed_classes) > 1:
         return solution
     spread = uniform * chain.shares[mdp.s_of]
     pull = _pull_to_meet(problem, problem.members @ solution.occupancy, problem.members @ spread)
