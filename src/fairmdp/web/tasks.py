@@ -110,10 +110,11 @@ class _Opened:
         for bounds in (request.at_least, request.at_most):
             if bounds is not None and len(bounds) != K:
                 raise RefusedError(f"{len(bounds)} bounds were sent, the problem has {K} quotas")
-        if request.at_least and request.at_most:
-            for name, low, high in zip(self.problem.names, request.at_least, request.at_most, strict=True):
-                if low > high:
-                    raise RefusedError(f"quota {name} asks for at least {low:g} and at most {high:g}")
+        lows = self.problem.at_least if request.at_least is None else request.at_least
+        highs = self.problem.at_most if request.at_most is None else request.at_most
+        for name, low, high in zip(self.problem.names, lows, highs, strict=True):
+            if low > high:
+                raise RefusedError(f"quota {name} asks for at least {low:g} and at most {high:g}")
         return self.problem.with_bounds(request.at_least, request.at_most)
 
 
