@@ -556,3 +556,98 @@ def test_a_law_allows_for_every_term_of_its_sums(monkeypatch):
     around = np.ptp(mdp.r) * (found.error - eps) + np.abs(mdp.r).max() * eps
     assert eps * (2 + 8) * (np.abs(mdp.r) @ x) <= (high - low) / 2 - around <= 3 * eps * (2 + 8)
     assert (width <= 2 * found.error + 2 * eps * 20 * nu).all()
+
+
+# --- worked by hand, in an arithmetic so coarse that every error term shows --------------------------------
+
+COARSE, WIDE = 2.0**-20, 2.0**-30
+
+
+@pytest.fixture
+def coarse(monkeypatch):
+    monkeypatch.setattr(rounded, "EPS", COARSE)
+    monkeypatch.setattr(rounded, "_WIDE_EPS", WIDE)
+
+
+def by_hand():
+    """Two states, three pairs, and quotas on the first state, on the second, and on the second pair."""
+    mdp = MDP([[1, 0], [0.5, 0.5], [0.5, 0.5]], [1.0, -3.0, 2.0], [0, 0, 1])
+    quotas = [
+        Quota("first", states=[0], at_least=0.5),
+        Quota("second", states=[1], at_least=0.125, at_most=0.5),
+    ]
+    return Problem(mdp, [*quotas, Quota("pair", pairs=[1], at_least=0.125, at_most=0.75)])
+
+
+def test_a_ceiling_by_hand(coarse):
+    """The second pair is the best, 9 + 4 + 1 + 0 - 2: two moves, two quotas and six more terms."""
+    found = rounded.ceiling(
+        by_hand(), np.array([1.0, 9.0, 2.0]), np.array([5.0, 1.0]), np.array([4.0, -2.0, 1.0])
+    )
+    top = 12 + COARSE * ((2 + 2 + 6) * (9 + 5 + 2 * 2) + 2 * 2 * 2)
+    paid = (0.5 * 4 - 0.5 * 2 + 0.125) - 4 * COARSE * (0.5 * 4 + 0.5 * 2 + 0.125)
+    assert found == top - paid + 2 * COARSE * (top + paid)
+
+
+def coarse_law(monkeypatch, v=(0.5, 0.375), steps=(0.0, 2.0)):
+    """Law of half and half in the first state, from a candidate that is not quite the law; its error terms."""
+    monkeypatch.setattr(rounded.Chain, "shares", np.array(v))
+    monkeypatch.setattr(rounded.Chain, "hitting_times", lambda chain, s: np.array(steps))
+    found = rounded.law(by_hand(), np.array([0.5, 0.5, 1.0]))
+    first, second = 2 + 4 + 2 * (2 + 2), 1 + 4 + 2 * (1 + 2)  # of an entry: actions, then rows of pi and of P
+    hit = 2 * (1 + 4 * COARSE) / (1 - COARSE * (2 + 2 + 2 * second + 2 * 2))
+    entries = 2 * (0.25 * first * 0.5 + 0.5 * second * 0.375)
+    residual = 0.375 - 0.3125 + COARSE * ((2 + 2) * (0.3125 + 0.375) + entries)
+    return found, residual * hit * (1 + 8 * COARSE), 1 - 0.875 + COARSE
+
+
+def test_a_law_by_hand(coarse, monkeypatch):
+    found, spread, loss = coarse_law(monkeypatch)
+    assert found.error == pytest.approx(spread + loss, abs=1e-13)
+    size = 0.25 + 3 * 0.25 + 2 * 0.375
+    radius = COARSE * 0.25 + 2 * 3 * WIDE * size + (2 + 8) * COARSE * size + 5 * spread + 3 * loss
+    assert found.gain == pytest.approx((0.25 - radius, 0.25 + radius), abs=1e-13)
+    for k, (share, pairs) in enumerate(((0.5, 2), (0.375, 1), (0.25, 1))):
+        around = COARSE * share + 2 * pairs * WIDE * share + (2 + 8 + 4) * COARSE * share + found.error
+        assert found.shares[k] == pytest.approx((max(share - around, 0), share + around), abs=1e-13)
+
+
+def test_small_shares_by_hand(coarse, monkeypatch):
+    """Relative errors of 1/64 and 1/32 are closer than the error of the whole law."""
+    asked = []
+
+    def relative_error(push, sizes, v, s0, rounding):
+        asked.append((push(np.array([1.0, 2.0])).tolist(), sizes.tolist(), v.tolist(), s0, rounding / COARSE))
+        return np.array([1 / 64, 1 / 32])
+
+    monkeypatch.setattr(rounded, "relative_error", relative_error)
+    coarse_law(monkeypatch)
+    assert not asked  # three quotas are few
+    monkeypatch.setattr(rounded, "_MANY", 2)
+    found, _, _ = coarse_law(monkeypatch)
+    assert asked == [([0.75 + 1.0, 0.25 + 1.0], [2, 2], [0.5, 0.375], 0, 14)]
+    for k, (share, pairs, off) in enumerate(((0.5, 2, 1 / 64), (0.375, 1, 1 / 32), (0.25, 1, 1 / 64))):
+        around = (
+            COARSE * share + 2 * pairs * WIDE * share + (2 + 8 + 4 + 1) * COARSE * share + 2 * off * share
+        )
+        assert found.shares[k] == pytest.approx((share - around, share + around), abs=1e-13)
+    monkeypatch.setattr(rounded, "_MANY", 3)
+    coarse_law(monkeypatch)
+    assert len(asked) == 1
+
+
+def test_relative_errors_by_hand(coarse):
+    """Either state is next with half a chance; the candidate is (0.46875, 0.5) and lacks 1/32."""
+    v, rounding = np.array([0.46875, 0.5]), 2.0**-10
+    found = rounded.relative_error(np.full((2, 2), 0.5).dot, np.array([1, 3]), v, 0, rounding)
+    first, second = (1 + 6) * COARSE + 2 * rounding, (3 + 6) * COARSE + 2 * rounding
+    pushed = 0.5 * 0.96875
+    rough = max(pushed / 0.46875 - 1 + first * pushed / 0.46875, 1 - pushed / 0.5 + second * pushed / 0.5)
+    off = rough / (1 - 0.5 * (1 + second) - 4 * COARSE)
+    mean = 0.5 * off * (1 + 1e-9)
+    expected = np.array([mean, off + mean]) / (1 - mean) + 8 * (1 / 32 + 1e-13)
+    assert found == pytest.approx(expected, rel=1e-11)
+    assert rounded.relative_error(np.eye(2).dot, np.ones(2), np.array([0.0, 1.0]), 1, 0.0) is None
+    assert (
+        rounded.relative_error(np.full((2, 2), 0.5).dot, np.ones(2), np.array([0.25, 0.75]), 1, 0.0) is None
+    )
