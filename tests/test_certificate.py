@@ -13,7 +13,7 @@ from models import random_problem
 from scipy.sparse import csr_array
 
 from fairmdp import MDP, Chain, Problem, ProblemError, Quota, Status, scenarios, solve, verify
-from fairmdp.certificate import FAIR_TOL, exact, proved_status, rounded
+from fairmdp.certificate import FAIR_TOL, checker, exact, proved_status, rounded
 from fairmdp.certificate.checker import _strays, factor_limit, reward_scale
 from fairmdp.certificate.law import NEARLY_REDUCIBLE, Law, find_witness, no_law
 from fairmdp.solvers.policy import uniform_policy
@@ -217,8 +217,14 @@ def test_nearly_reducible_chains_widen_the_interval():
 
 def test_exact_refuses_large_problems(monkeypatch):
     monkeypatch.setattr(exact, "MAX_TRANSITIONS", 5)
-    with pytest.raises(ProblemError, match="exact verification takes up to 5 transitions, not 12"):
+    with pytest.raises(ProblemError) as refused:
         verify(PROBLEM, SOLUTION, exact=True)
+    assert str(refused.value) == (
+        "exact verification takes up to 5 transitions, not 12\n"
+        "  verify without exact=True: its intervals are rigorous too"
+    )
+    monkeypatch.setattr(exact, "MAX_TRANSITIONS", 12)
+    assert verify(PROBLEM, SOLUTION, exact=True).ok
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -344,9 +350,11 @@ def test_the_exact_error_is_rounded_up(monkeypatch):
     assert Fraction(math.nextafter(found, 0)) < truth < Fraction(found)
 
 
-def test_a_claim_may_lie_between_what_two_arithmetics_prove():
+def test_a_claim_may_lie_between_what_two_arithmetics_prove(monkeypatch):
     assert not any(_strays(claimed, [0.75, 0.5]) for claimed in (0.5 - 0.9e-8, 0.6, 0.75 + 0.9e-8))
     assert all(_strays(claimed, [0.75, 0.5]) for claimed in (0.5 - 1.1e-8, 0.75 + 1.1e-8, math.nan))
+    monkeypatch.setattr(checker, "_CLAIM_TOL", 0.125)
+    assert not any(_strays(claimed, [0.75, 0.5]) for claimed in (0.375, 0.875))
 
 
 def test_nothing_is_known_without_a_law():
@@ -651,3 +659,91 @@ def test_relative_errors_by_hand(coarse):
     assert (
         rounded.relative_error(np.full((2, 2), 0.5).dot, np.ones(2), np.array([0.25, 0.75]), 1, 0.0) is None
     )
+
+
+def test_relative_errors_are_as_small_as_hitting_times_of_the_chain_run_backwards_allow():
+    n, rng = 6, np.random.default_rng(3)
+    Q = rng.dirichlet(np.ones(n), n)
+    v = np.linalg.matrix_power(Q, 300)[0] * (1 + 1e-4 * rng.standard_normal(n))
+    v /= v.sum()
+    s0 = int(np.argmax(v))
+    others = np.delete(np.arange(n), s0)
+    back = (Q * v[:, None]).T / v[:, None]
+    steps = np.zeros(n)
+    steps[others] = np.linalg.solve(np.eye(n - 1) - back[np.ix_(others, others)], np.ones(n - 1))
+    off = np.abs(v @ Q / v - 1).max() * steps
+    found = rounded.relative_error(Q.T.dot, np.full(n, n), v, s0, 0.0)
+    assert found == pytest.approx((off + v @ off) / (1 - v @ off), rel=2e-3)
+
+
+def test_times_that_leave_no_margin_at_all_prove_nothing(monkeypatch):
+    monkeypatch.setattr(rounded, "EPS", 0.0)
+    assert rounded.relative_error(np.eye(2).dot, np.ones(2), np.array([0.5, 0.5]), 0, 0.0) is None
+    assert rounded._proven_hitting_times(csr_array(np.eye(2)), np.array([0.0, 1.0]), 0, np.zeros(2)) is None
+
+
+def test_claims_at_their_edges(monkeypatch):
+    """A law known to 1/8 and claims to 2**-10: both together are allowed, to the bit, and not a bit more."""
+    monkeypatch.setattr(checker, "_CLAIM_TOL", 2.0**-10)
+    tol, bit, half = 2.0**-3 + 2.0**-10, 2.0**-40, np.array([0.5, 0.5])
+    quotas = [Quota("first", states=[0], at_least=0.25), Quota("second", states=[1], at_least=0.25)]
+    problem = Problem(MDP(np.full((2, 2), 0.5), [3.0, -1.0], [0, 1]), quotas)
+    law = Law((0.5, 1.5), np.array([[0.25, 0.5], [0.375, 0.75]]), 0.125)
+    honest = replace(
+        solve(problem), policy=np.ones(2), visitation=half, occupancy=half, gain=1.0, shares=half
+    )
+
+    def said(**change):
+        return list(checker._policy_messages(problem, replace(honest, **change), law))
+
+    assert said() == []
+    for edge, beyond in ((0.5 - 4 * tol, -bit), (1.5 + 4 * tol, bit)):
+        assert said(gain=edge) == []
+        (message,) = said(gain=edge + beyond)
+        assert message == f"the gain {edge + beyond:.12g} is not the policy's: it lies in [0.5, 1.5]"
+    for edge, beyond in ((0.375 - tol, -bit), (0.75 + tol, bit)):
+        assert said(shares=np.array([0.5, edge])) == []
+        (message,) = said(shares=np.array([0.5, edge + beyond]))
+        assert message == (
+            f"the share {edge + beyond:.12g} of quota second is not the policy's: it lies in [0.375, 0.75]"
+        )
+    assert said(occupancy=np.array([0.5 + tol, 0.5])) == []
+    assert said(occupancy=np.array([0.5 + tol, 0.5 + bit])) == [
+        "visitation and occupancy are not the long-run law of the policy"
+    ]
+
+
+def test_what_an_explanation_claims_is_asked_of_both_arithmetics(infeasible):
+    problem, solution = infeasible
+    why = solution.infeasibility
+
+    class Finer:
+        """An arithmetic that proves a quarter more."""
+
+        ceiling = staticmethod(lambda *witness: rounded.ceiling(*witness) - 0.25)
+
+    def said(arithmetic=rounded, prices=solution.prices, **change):
+        claimed = replace(solution, prices=prices)
+        return list(checker._infeasibility_messages(problem, claimed, replace(why, **change), arithmetic))
+
+    assert said() == said(conflict=(*why.conflict, 0)) == []  # reach may stop short of a long conflict
+    assert said(prices=solution.prices * 1e-3) == said(prices=solution.prices * 0) == []
+    assert said(conflict=(), reach=np.zeros(0), reach_bias=np.zeros((0, 3))) == [
+        "the conflict is not proved: the proof also charges quotas outside of it"
+    ]
+    reach, factor = float(why.reach[0]), why.common_factor
+    unit = float(problem.at_least @ np.maximum(why.factor_prices, 0))
+    assert said(Finer, reach=np.array([reach - 0.2]), common_factor=factor - 0.2 / unit) == []
+    assert said(Finer, reach=np.array([reach - 0.3]), common_factor=factor - 0.3 / unit) == [
+        f"the best share {reach - 0.3:.12g} of quota s2 is not proved: its witness gives {reach - 0.25:.12g}",
+        f"the largest common factor {factor - 0.3 / unit:.12g} is not proved: "
+        f"its witness gives {factor - 0.25 / unit:.12g}",
+    ]
+
+
+def test_how_far_a_quota_can_go_by_hand():
+    """With 4 less in the first state, its pairs gain 0 and 2 by their moves; each counts 1, or -1 if capped."""
+    problem, bias = by_hand(), np.array([-4.0, 0.0])
+    for arithmetic in (rounded, exact):
+        assert checker.reach_limit(problem, 0, bias, capped=False, arithmetic=arithmetic) == pytest.approx(3)
+        assert checker.reach_limit(problem, 0, bias, capped=True, arithmetic=arithmetic) == pytest.approx(-1)
