@@ -381,6 +381,9 @@ def test_nothing_is_known_without_a_law():
         ({"bias": np.array([0.0, np.nan, 0.0])}, "bias is not a vector of 3 finite numbers"),
         ({"at_least": np.zeros(4)}, "at_least is not a vector of 3 finite numbers"),
         ({"at_most": np.full(3, np.inf)}, "at_most is not a vector of 3 finite numbers"),
+        ({"at_least": bumped(PROBLEM.at_least, 1, 2e-8)}, "at_least is not what the problem asks for"),
+        ({"at_most": bumped(PROBLEM.at_most, 1, -2e-8)}, "at_most is not what the problem asks for"),
+        ({"quota_names": ("s0", "s1", "s3")}, "the names of its quotas are not the problem's"),
         (
             {"units": Problem(PROBLEM.mdp, [Quota("w", weights=[0, 1, 2], at_least=1)]).units},
             "units are not those of the problem's weights",
@@ -747,3 +750,41 @@ def test_how_far_a_quota_can_go_by_hand():
     for arithmetic in (rounded, exact):
         assert checker.reach_limit(problem, 0, bias, capped=False, arithmetic=arithmetic) == pytest.approx(3)
         assert checker.reach_limit(problem, 0, bias, capped=True, arithmetic=arithmetic) == pytest.approx(-1)
+
+
+def test_bounds_are_the_problems_up_to_rounding(monkeypatch):
+    monkeypatch.setattr(checker, "_CLAIM_TOL", 2.0**-10)
+    assert not verify(
+        PROBLEM, replace(SOLUTION, at_least=bumped(PROBLEM.at_least, 2, 2.0**-10 + 2.0**-40))
+    ).ok
+    assert verify(PROBLEM, replace(SOLUTION, at_least=bumped(PROBLEM.at_least, 2, 2.0**-10))).ok
+
+
+@pytest.mark.parametrize(
+    "claimed, weaker",
+    [
+        (Status.UNDECIDED, []),
+        (Status.FEASIBLE, [Status.UNDECIDED, Status.INFEASIBLE]),
+        (Status.OPTIMAL, [Status.UNDECIDED, Status.FEASIBLE, Status.INFEASIBLE]),
+        (Status.INFEASIBLE, [Status.UNDECIDED, Status.FEASIBLE, Status.OPTIMAL]),
+    ],
+)
+def test_a_status_may_claim_less_than_is_proved(claimed, weaker):
+    for proved in Status:
+        said = list(checker._status_messages(replace(SOLUTION, status=claimed), proved))
+        refusal = f"the status {claimed.value} is not proved: the witnesses show {proved.value}"
+        assert said == ([refusal] if proved in weaker else [])
+
+
+@pytest.mark.parametrize("price, ceiling", [(8.0, 8 - 8 * 0.25), (-8.0, 8 * 0.75), (0.0, 0)])
+def test_weights_by_hand(price, ceiling):
+    """Weights of -1, 1 and 3 between 0 and 2: as shares 0, 1/2 and 1 between 1/4 and 3/4."""
+    weighted = Problem(by_hand().mdp, [Quota("w", weights=[-1.0, 1.0, 3.0], at_least=0.0, at_most=2.0)])
+    witness = np.zeros(3), np.zeros(2), np.array([price])
+    assert exact.ceiling(weighted, *witness) == ceiling
+    assert rounded.ceiling(weighted, *witness) == pytest.approx(ceiling, abs=1e-13)
+    for arithmetic in (exact, rounded):
+        ((low, high),) = arithmetic.law(
+            weighted, np.array([0.5, 0.5, 1.0])
+        ).shares  # a third of the time each
+        assert low <= 0.5 <= high and high - low < 1e-13
