@@ -788,3 +788,40 @@ def test_weights_by_hand(price, ceiling):
             weighted, np.array([0.5, 0.5, 1.0])
         ).shares  # a third of the time each
         assert low <= 0.5 <= high and high - low < 1e-13
+
+
+@pytest.mark.parametrize("in_rationals", [False, True])
+@pytest.mark.parametrize("problem", [PROBLEM, PROBLEM.without_quotas()], ids=["quotas", "none"])
+@pytest.mark.parametrize("policy", [SOLUTION.policy, np.full(6, 2.0)], ids=["a policy", "no policy"])
+def test_infeasible_without_a_proof_is_undecided(problem, policy, in_rationals):
+    """Whatever else is in it: relative values and prices of 0 prove that nothing is below 0."""
+    forged = replace(
+        solve(problem), status=Status.INFEASIBLE, policy=policy, upper=math.inf, bias=np.zeros(3), prices=np.zeros(problem.n_quotas),
+    )  # fmt: skip
+    verdict = verify(problem, forged, exact=in_rationals)
+    assert verdict.ok is False and verdict.status is Status.UNDECIDED
+    assert verdict.messages == ("the status infeasible is not proved: the witnesses show undecided",)
+
+
+def test_a_verdict_says_what_was_proved_and_how():
+    for in_rationals in (False, True):
+        verdict = verify(PROBLEM, SOLUTION, exact=in_rationals)
+        assert verdict.ok is True and verdict.exact is in_rationals
+        low, high = verdict.shares.T
+        assert (low <= SOLUTION.shares + 1e-12).all() and (SOLUTION.shares - 1e-12 <= high).all()
+        refused = verify(PROBLEM, replace(SOLUTION, tol=0.0), exact=in_rationals)
+        assert refused.ok is False and refused.exact is in_rationals
+
+
+def test_a_share_may_miss_its_bounds_by_the_tolerance_to_the_bit(monkeypatch):
+    monkeypatch.setattr(checker, "FAIR_TOL", 2.0**-10)
+    problem = Problem(
+        MDP(np.eye(2)[[1, 0]], [1.0, 0.0], [0, 1]), [Quota("q", states=[0], at_least=0.25, at_most=0.5)]
+    )
+    for low, high, fair in (
+        (0.25 - 2.0**-10, 0.5 + 2.0**-10, True),
+        (0.25 - 2.0**-9, 0.5, False),
+        (0.25, 0.5 + 2.0**-9, False),
+    ):
+        law = Law((1.0, 1.0), np.array([[low, high]]), 0.0)
+        assert (proved_status(problem, law, 1.0, 1e-9) is Status.OPTIMAL) is fair
