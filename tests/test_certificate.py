@@ -825,3 +825,16 @@ def test_a_share_may_miss_its_bounds_by_the_tolerance_to_the_bit(monkeypatch):
     ):
         law = Law((1.0, 1.0), np.array([[low, high]]), 0.0)
         assert (proved_status(problem, law, 1.0, 1e-9) is Status.OPTIMAL) is fair
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="a long double is a double here")
+def test_sums_are_taken_in_long_doubles():
+    sums, errors = rounded._sums(np.array([1.0, 2.0**-60, -1.0, 0.5]), np.array([0, 3, 4]))
+    assert sums.tolist() == [2.0**-60, 0.5] and sums.dtype == errors.dtype == float
+    assert 2.0**-64 <= errors[0] <= 2.0**-59
+
+
+def test_a_chain_at_hand_is_the_one_that_is_proved():
+    split = Chain.of(MDP(np.eye(3), np.zeros(3), np.arange(3)), np.ones(3))
+    assert "3 closed classes" in rounded.law(PROBLEM, SOLUTION.policy, split).reason
+    assert rounded.law(PROBLEM, SOLUTION.policy, Chain.of(PROBLEM.mdp, SOLUTION.policy)).reason == ""
