@@ -838,3 +838,27 @@ def test_a_chain_at_hand_is_the_one_that_is_proved():
     split = Chain.of(MDP(np.eye(3), np.zeros(3), np.arange(3)), np.ones(3))
     assert "3 closed classes" in rounded.law(PROBLEM, SOLUTION.policy, split).reason
     assert rounded.law(PROBLEM, SOLUTION.policy, Chain.of(PROBLEM.mdp, SOLUTION.policy)).reason == ""
+
+
+def test_rows_that_are_off_by_rounding_are_divided_by_their_exact_sums():
+    mdp = MDP([[0.5, 0.5 + 2.0**-42], [0.1, 0.9]], [1.0, 0.0], [0, 1])
+    assert float(mdp.P[[0]].sum()) > 1  # kept as it was given
+    assert [sum(p for _, p in row) for row in exact._rows(mdp)] == [1, 1]
+    one = MDP(np.ones((2, 1)), [1.0, 0.0], [0, 0])
+    assert exact._policy(one, np.array([0.25, 0.25])) == [Fraction(1, 2)] * 2
+    problem, off = Problem(one, [Quota("first", pairs=[0], at_least=0.1)]), 1 + 2.0**-31
+    for arithmetic in (rounded, exact):
+        assert arithmetic.law(problem, np.full(2, 0.5 * off)).shares.mean() == pytest.approx(0.5, abs=1e-12)
+
+
+@pytest.mark.parametrize("arithmetic", [rounded, exact])
+def test_states_that_are_left_for_good_and_sets_of_everything(arithmetic):
+    """Nothing leads to the last state; the second has all of the time, and is where hitting times end."""
+    mdp = MDP([[0, 1, 0], [0, 1, 0], [0, 1, 0]], [0.0, 3.0, 1.0], [0, 1, 2])
+    problem = Problem(
+        mdp, [Quota("all", states=[0, 1, 2], at_least=0.5), Quota("last", states=[2], at_most=0.5)]
+    )
+    assert find_witness(Chain.of(mdp, np.ones(3))).s0 == 1
+    law = arithmetic.law(problem, np.ones(3))
+    assert law.shares == pytest.approx(np.array([[1, 1], [0, 0]]), abs=1e-13)
+    assert law.shares.min() == 0 and law.shares.max() == 1 and law.gain == pytest.approx((3, 3))
