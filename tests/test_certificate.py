@@ -862,3 +862,36 @@ def test_states_that_are_left_for_good_and_sets_of_everything(arithmetic):
     law = arithmetic.law(problem, np.ones(3))
     assert law.shares == pytest.approx(np.array([[1, 1], [0, 0]]), abs=1e-13)
     assert law.shares.min() == 0 and law.shares.max() == 1 and law.gain == pytest.approx((3, 3))
+
+
+@pytest.mark.parametrize("state, pair", [("s1", 2), ("s2", 4)])
+def test_a_policy_that_is_none_is_named_by_its_state(state, pair):
+    shifted = bumped(bumped(SOLUTION.policy, pair, 1.5), pair + 1, -1.5)
+    messages = verify(PROBLEM, replace(SOLUTION, policy=shifted)).messages
+    assert f"the policy is not a distribution at state {state}: it sums to 1" in messages
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        ({"conflict": (3,)}, "the conflict is not among the 3 quotas, or has fewer of them than reach"),
+        ({"conflict": (-1,)}, "the conflict is not among the 3 quotas, or has fewer of them than reach"),
+        ({"conflict": ()}, "the conflict is not among the 3 quotas, or has fewer of them than reach"),
+        ({"reach": np.array([np.nan])}, "reach is not an array of finite numbers of shape (1,)"),
+        ({"reach_bias": np.zeros((2, 3))}, "reach_bias is not an array of finite numbers of shape (1, 3)"),
+        ({"factor_bias": np.zeros(2)}, "factor_bias is not an array of finite numbers of shape (3,)"),
+        (
+            {"factor_prices": np.full(3, np.inf)},
+            "factor_prices is not an array of finite numbers of shape (3,)",
+        ),
+        (
+            {"nearest_at_least": np.zeros(4)},
+            "nearest_at_least is not an array of finite numbers of shape (3,)",
+        ),
+        ({"nearest_at_most": np.zeros(2)}, "nearest_at_most is not an array of finite numbers of shape (3,)"),
+    ],
+)
+def test_explanations_that_do_not_fit_the_problem(infeasible, change, said):
+    problem, solution = infeasible
+    why = replace(solution.infeasibility, **change)
+    assert verify(problem, replace(solution, infeasibility=why)).messages == (said,)
