@@ -55,6 +55,13 @@ def weighted(weights, r, s_of, *quotas):
 
 
 REGRESSIONS = {
+    "a cap that all of the time misses by the tolerance, and a share of 1 + 2e-16": weighted(
+        [
+            [0, 0, 0, 0, 1], [1, 0, 0, 0, 1e-9], [0, 0, 0, 0, 1], [0, 0, 0, 0, 1], [0, 0, 0, 0, 1], [1, 0, 1, 0, 0],
+            [1e-9, 1, 0, 0, 1e-9], [0, 0, 0, 0, 1], [0, 0, 0, 0, 1], [0.3, 1e-3, 0, 0, 0], [0, 0, 1, 1, 0],
+        ],
+        [0.0, 0.0, 1.0, *[0.0] * 8], [0, 0, 0, 1, 1, 1, 2, 3, 3, 3, 4], ("q", [0, 1, 2, 3, 4], 0.0, 1 - 1e-9),
+    ),
     "half a minute of policies that went round in a circle": weighted(
         [[1e-17, 0, 1], [0, 1, 1e-17], [0, 1e-17, 0.3], [0, 1e-17, 0.3], [0, 1e-300, 0.3]], [0.0, 0.0, 3.0, 3.0, -1.0], [0, 1, 2, 2, 2]
     ),
