@@ -13,7 +13,7 @@ from models import random_problem
 from scipy.sparse import csr_array
 
 from fairmdp import MDP, Chain, Problem, ProblemError, Quota, Status, learn_plugin, scenarios, solve, verify
-from fairmdp.certificate import FAIR_TOL, exact, proved_status, rounded
+from fairmdp.certificate import FAIR_TOL, checker, exact, proved_status, rounded
 from fairmdp.certificate.checker import _strays, factor_limit, reward_scale
 from fairmdp.certificate.law import NEARLY_REDUCIBLE, Law, find_witness, no_law
 from fairmdp.solvers.policy import uniform_policy
@@ -217,8 +217,14 @@ def test_nearly_reducible_chains_widen_the_interval():
 
 def test_exact_refuses_large_problems(monkeypatch):
     monkeypatch.setattr(exact, "MAX_TRANSITIONS", 5)
-    with pytest.raises(ProblemError, match="exact verification takes up to 5 transitions, not 12"):
+    with pytest.raises(ProblemError) as refused:
         verify(PROBLEM, SOLUTION, exact=True)
+    assert str(refused.value) == (
+        "exact verification takes up to 5 transitions, not 12\n"
+        "  verify without exact=True: its intervals are rigorous too"
+    )
+    monkeypatch.setattr(exact, "MAX_TRANSITIONS", 12)
+    assert verify(PROBLEM, SOLUTION, exact=True).ok
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -344,9 +350,11 @@ def test_the_exact_error_is_rounded_up(monkeypatch):
     assert Fraction(math.nextafter(found, 0)) < truth < Fraction(found)
 
 
-def test_a_claim_may_lie_between_what_two_arithmetics_prove():
+def test_a_claim_may_lie_between_what_two_arithmetics_prove(monkeypatch):
     assert not any(_strays(claimed, [0.75, 0.5]) for claimed in (0.5 - 0.9e-8, 0.6, 0.75 + 0.9e-8))
     assert all(_strays(claimed, [0.75, 0.5]) for claimed in (0.5 - 1.1e-8, 0.75 + 1.1e-8, math.nan))
+    monkeypatch.setattr(checker, "_CLAIM_TOL", 0.125)
+    assert not any(_strays(claimed, [0.75, 0.5]) for claimed in (0.375, 0.875))
 
 
 def test_nothing_is_known_without_a_law():
@@ -373,6 +381,9 @@ def test_nothing_is_known_without_a_law():
         ({"bias": np.array([0.0, np.nan, 0.0])}, "bias is not a vector of 3 finite numbers"),
         ({"at_least": np.zeros(4)}, "at_least is not a vector of 3 finite numbers"),
         ({"at_most": np.full(3, np.inf)}, "at_most is not a vector of 3 finite numbers"),
+        ({"at_least": bumped(PROBLEM.at_least, 1, 2e-8)}, "at_least is not what the problem asks for"),
+        ({"at_most": bumped(PROBLEM.at_most, 1, -2e-8)}, "at_most is not what the problem asks for"),
+        ({"quota_names": ("s0", "s1", "s3")}, "the names of its quotas are not the problem's"),
         (
             {"units": Problem(PROBLEM.mdp, [Quota("w", weights=[0, 1, 2], at_least=1)]).units},
             "units are not those of the problem's weights",
@@ -565,3 +576,331 @@ def test_what_is_no_solution_is_refused():
         verify(problem, learned)
     with pytest.raises(ProblemError, match="problem is MDP, expected Problem"):
         verify(problem.mdp, solve(problem))
+
+
+# --- worked by hand, in an arithmetic so coarse that every error term shows --------------------------------
+
+COARSE, WIDE = 2.0**-20, 2.0**-30
+
+
+@pytest.fixture
+def coarse(monkeypatch):
+    monkeypatch.setattr(rounded, "EPS", COARSE)
+    monkeypatch.setattr(rounded, "_WIDE_EPS", WIDE)
+
+
+def by_hand():
+    """Two states, three pairs, and quotas on the first state, on the second, and on the second pair."""
+    mdp = MDP([[1, 0], [0.5, 0.5], [0.5, 0.5]], [1.0, -3.0, 2.0], [0, 0, 1])
+    quotas = [
+        Quota("first", states=[0], at_least=0.5),
+        Quota("second", states=[1], at_least=0.125, at_most=0.5),
+    ]
+    return Problem(mdp, [*quotas, Quota("pair", pairs=[1], at_least=0.125, at_most=0.75)])
+
+
+def test_a_ceiling_by_hand(coarse):
+    """The second pair is the best, 9 + 4 + 1 + 0 - 2: two moves, two quotas and six more terms."""
+    found = rounded.ceiling(
+        by_hand(), np.array([1.0, 9.0, 2.0]), np.array([5.0, 1.0]), np.array([4.0, -2.0, 1.0])
+    )
+    top = 12 + COARSE * ((2 + 2 + 6) * (9 + 5 + 2 * 2) + 2 * 2 * 2)
+    paid = (0.5 * 4 - 0.5 * 2 + 0.125) - 4 * COARSE * (0.5 * 4 + 0.5 * 2 + 0.125)
+    assert found == top - paid + 2 * COARSE * (top + paid)
+
+
+def coarse_law(monkeypatch, v=(0.5, 0.375), steps=(0.0, 2.0)):
+    """Law of half and half in the first state, from a candidate that is not quite the law; its error terms."""
+    monkeypatch.setattr(rounded.Chain, "shares", np.array(v))
+    monkeypatch.setattr(rounded.Chain, "hitting_times", lambda chain, s: np.array(steps))
+    found = rounded.law(by_hand(), np.array([0.5, 0.5, 1.0]))
+    first, second = 2 + 4 + 2 * (2 + 2), 1 + 4 + 2 * (1 + 2)  # of an entry: actions, then rows of pi and of P
+    hit = 2 * (1 + 4 * COARSE) / (1 - COARSE * (2 + 2 + 2 * second + 2 * 2))
+    entries = 2 * (0.25 * first * 0.5 + 0.5 * second * 0.375)
+    residual = 0.375 - 0.3125 + COARSE * ((2 + 2) * (0.3125 + 0.375) + entries)
+    return found, residual * hit * (1 + 8 * COARSE), 1 - 0.875 + COARSE
+
+
+def test_a_law_by_hand(coarse, monkeypatch):
+    found, spread, loss = coarse_law(monkeypatch)
+    assert found.error == pytest.approx(spread + loss, abs=1e-13)
+    size = 0.25 + 3 * 0.25 + 2 * 0.375
+    radius = COARSE * 0.25 + 2 * 3 * WIDE * size + (2 + 8) * COARSE * size + 5 * spread + 3 * loss
+    assert found.gain == pytest.approx((0.25 - radius, 0.25 + radius), abs=1e-13)
+    for k, (share, pairs) in enumerate(((0.5, 2), (0.375, 1), (0.25, 1))):
+        around = COARSE * share + 2 * pairs * WIDE * share + (2 + 8 + 4) * COARSE * share + found.error
+        assert found.shares[k] == pytest.approx((max(share - around, 0), share + around), abs=1e-13)
+
+
+def test_small_shares_by_hand(coarse, monkeypatch):
+    """Relative errors of 1/64 and 1/32 are closer than the error of the whole law."""
+    asked = []
+
+    def relative_error(push, sizes, v, s0, rounding):
+        asked.append((push(np.array([1.0, 2.0])).tolist(), sizes.tolist(), v.tolist(), s0, rounding / COARSE))
+        return np.array([1 / 64, 1 / 32])
+
+    monkeypatch.setattr(rounded, "relative_error", relative_error)
+    coarse_law(monkeypatch)
+    assert not asked  # three quotas are few
+    monkeypatch.setattr(rounded, "_MANY", 2)
+    found, _, _ = coarse_law(monkeypatch)
+    assert asked == [([0.75 + 1.0, 0.25 + 1.0], [2, 2], [0.5, 0.375], 0, 14)]
+    for k, (share, pairs, off) in enumerate(((0.5, 2, 1 / 64), (0.375, 1, 1 / 32), (0.25, 1, 1 / 64))):
+        around = (
+            COARSE * share + 2 * pairs * WIDE * share + (2 + 8 + 4 + 1) * COARSE * share + 2 * off * share
+        )
+        assert found.shares[k] == pytest.approx((share - around, share + around), abs=1e-13)
+    monkeypatch.setattr(rounded, "_MANY", 3)
+    coarse_law(monkeypatch)
+    assert len(asked) == 1
+
+
+def test_relative_errors_by_hand(coarse):
+    """Either state is next with half a chance; the candidate is (0.46875, 0.5) and lacks 1/32."""
+    v, rounding = np.array([0.46875, 0.5]), 2.0**-10
+    found = rounded.relative_error(np.full((2, 2), 0.5).dot, np.array([1, 3]), v, 0, rounding)
+    first, second = (1 + 6) * COARSE + 2 * rounding, (3 + 6) * COARSE + 2 * rounding
+    pushed = 0.5 * 0.96875
+    rough = max(pushed / 0.46875 - 1 + first * pushed / 0.46875, 1 - pushed / 0.5 + second * pushed / 0.5)
+    off = rough / (1 - 0.5 * (1 + second) - 4 * COARSE)
+    mean = 0.5 * off * (1 + 1e-9)
+    expected = np.array([mean, off + mean]) / (1 - mean) + 8 * (1 / 32 + 1e-13)
+    assert found == pytest.approx(expected, rel=1e-11)
+    assert rounded.relative_error(np.eye(2).dot, np.ones(2), np.array([0.0, 1.0]), 1, 0.0) is None
+    assert (
+        rounded.relative_error(np.full((2, 2), 0.5).dot, np.ones(2), np.array([0.25, 0.75]), 1, 0.0) is None
+    )
+
+
+def test_relative_errors_are_as_small_as_hitting_times_of_the_chain_run_backwards_allow():
+    n, rng = 6, np.random.default_rng(3)
+    Q = rng.dirichlet(np.ones(n), n)
+    v = np.linalg.matrix_power(Q, 300)[0] * (1 + 1e-4 * rng.standard_normal(n))
+    v /= v.sum()
+    s0 = int(np.argmax(v))
+    others = np.delete(np.arange(n), s0)
+    back = (Q * v[:, None]).T / v[:, None]
+    steps = np.zeros(n)
+    steps[others] = np.linalg.solve(np.eye(n - 1) - back[np.ix_(others, others)], np.ones(n - 1))
+    off = np.abs(v @ Q / v - 1).max() * steps
+    found = rounded.relative_error(Q.T.dot, np.full(n, n), v, s0, 0.0)
+    assert found == pytest.approx((off + v @ off) / (1 - v @ off), rel=2e-3)
+
+
+def test_times_that_leave_no_margin_at_all_prove_nothing(monkeypatch):
+    monkeypatch.setattr(rounded, "EPS", 0.0)
+    assert rounded.relative_error(np.eye(2).dot, np.ones(2), np.array([0.5, 0.5]), 0, 0.0) is None
+    assert rounded._proven_hitting_times(csr_array(np.eye(2)), np.array([0.0, 1.0]), 0, np.zeros(2)) is None
+
+
+def test_claims_at_their_edges(monkeypatch):
+    """A law known to 1/8 and claims to 2**-10: both together are allowed, to the bit, and not a bit more."""
+    monkeypatch.setattr(checker, "_CLAIM_TOL", 2.0**-10)
+    tol, bit, half = 2.0**-3 + 2.0**-10, 2.0**-40, np.array([0.5, 0.5])
+    quotas = [Quota("first", states=[0], at_least=0.25), Quota("second", states=[1], at_least=0.25)]
+    problem = Problem(MDP(np.full((2, 2), 0.5), [3.0, -1.0], [0, 1]), quotas)
+    law = Law((0.5, 1.5), np.array([[0.25, 0.5], [0.375, 0.75]]), 0.125)
+    honest = replace(
+        solve(problem), policy=np.ones(2), visitation=half, occupancy=half, gain=1.0, shares=half
+    )
+
+    def said(**change):
+        return list(checker._policy_messages(problem, replace(honest, **change), law))
+
+    assert said() == []
+    for edge, beyond in ((0.5 - 4 * tol, -bit), (1.5 + 4 * tol, bit)):
+        assert said(gain=edge) == []
+        (message,) = said(gain=edge + beyond)
+        assert message == f"the gain {edge + beyond:.12g} is not the policy's: it lies in [0.5, 1.5]"
+    for edge, beyond in ((0.375 - tol, -bit), (0.75 + tol, bit)):
+        assert said(shares=np.array([0.5, edge])) == []
+        (message,) = said(shares=np.array([0.5, edge + beyond]))
+        assert message == (
+            f"the share {edge + beyond:.12g} of quota second is not the policy's: it lies in [0.375, 0.75]"
+        )
+    assert said(occupancy=np.array([0.5 + tol, 0.5])) == []
+    assert said(occupancy=np.array([0.5 + tol, 0.5 + bit])) == [
+        "visitation and occupancy are not the long-run law of the policy"
+    ]
+
+
+def test_what_an_explanation_claims_is_asked_of_both_arithmetics(infeasible):
+    problem, solution = infeasible
+    why = solution.infeasibility
+
+    class Finer:
+        """An arithmetic that proves a quarter more."""
+
+        ceiling = staticmethod(lambda *witness: rounded.ceiling(*witness) - 0.25)
+
+    def said(arithmetic=rounded, prices=solution.prices, **change):
+        claimed = replace(solution, prices=prices)
+        return list(checker._infeasibility_messages(problem, claimed, replace(why, **change), arithmetic))
+
+    assert said() == said(conflict=(*why.conflict, 0)) == []  # reach may stop short of a long conflict
+    assert said(prices=solution.prices * 1e-3) == said(prices=solution.prices * 0) == []
+    assert said(conflict=(), reach=np.zeros(0), reach_bias=np.zeros((0, 3))) == [
+        "the conflict is not proved: the proof also charges quotas outside of it"
+    ]
+    reach, factor = float(why.reach[0]), why.common_factor
+    unit = float(problem.at_least @ np.maximum(why.factor_prices, 0))
+    assert said(Finer, reach=np.array([reach - 0.2]), common_factor=factor - 0.2 / unit) == []
+    assert said(Finer, reach=np.array([reach - 0.3]), common_factor=factor - 0.3 / unit) == [
+        f"the best share {reach - 0.3:.12g} of quota s2 is not proved: its witness gives {reach - 0.25:.12g}",
+        f"the largest common factor {factor - 0.3 / unit:.12g} is not proved: "
+        f"its witness gives {factor - 0.25 / unit:.12g}",
+    ]
+
+
+def test_how_far_a_quota_can_go_by_hand():
+    """With 4 less in the first state, its pairs gain 0 and 2 by their moves; each counts 1, or -1 if capped."""
+    problem, bias = by_hand(), np.array([-4.0, 0.0])
+    for arithmetic in (rounded, exact):
+        assert checker.reach_limit(problem, 0, bias, capped=False, arithmetic=arithmetic) == pytest.approx(3)
+        assert checker.reach_limit(problem, 0, bias, capped=True, arithmetic=arithmetic) == pytest.approx(-1)
+
+
+def test_bounds_are_the_problems_up_to_rounding(monkeypatch):
+    monkeypatch.setattr(checker, "_CLAIM_TOL", 2.0**-10)
+    assert not verify(
+        PROBLEM, replace(SOLUTION, at_least=bumped(PROBLEM.at_least, 2, 2.0**-10 + 2.0**-40))
+    ).ok
+    assert verify(PROBLEM, replace(SOLUTION, at_least=bumped(PROBLEM.at_least, 2, 2.0**-10))).ok
+
+
+@pytest.mark.parametrize(
+    "claimed, weaker",
+    [
+        (Status.UNDECIDED, []),
+        (Status.FEASIBLE, [Status.UNDECIDED, Status.INFEASIBLE]),
+        (Status.OPTIMAL, [Status.UNDECIDED, Status.FEASIBLE, Status.INFEASIBLE]),
+        (Status.INFEASIBLE, [Status.UNDECIDED, Status.FEASIBLE, Status.OPTIMAL]),
+    ],
+)
+def test_a_status_may_claim_less_than_is_proved(claimed, weaker):
+    for proved in Status:
+        said = list(checker._status_messages(replace(SOLUTION, status=claimed), proved))
+        refusal = f"the status {claimed.value} is not proved: the witnesses show {proved.value}"
+        assert said == ([refusal] if proved in weaker else [])
+
+
+@pytest.mark.parametrize("price, ceiling", [(8.0, 8 - 8 * 0.25), (-8.0, 8 * 0.75), (0.0, 0)])
+def test_weights_by_hand(price, ceiling):
+    """Weights of -1, 1 and 3 between 0 and 2: as shares 0, 1/2 and 1 between 1/4 and 3/4."""
+    weighted = Problem(by_hand().mdp, [Quota("w", weights=[-1.0, 1.0, 3.0], at_least=0.0, at_most=2.0)])
+    witness = np.zeros(3), np.zeros(2), np.array([price])
+    assert exact.ceiling(weighted, *witness) == ceiling
+    assert rounded.ceiling(weighted, *witness) == pytest.approx(ceiling, abs=1e-13)
+    for arithmetic in (exact, rounded):
+        ((low, high),) = arithmetic.law(
+            weighted, np.array([0.5, 0.5, 1.0])
+        ).shares  # a third of the time each
+        assert low <= 0.5 <= high and high - low < 1e-13
+
+
+@pytest.mark.parametrize("in_rationals", [False, True])
+@pytest.mark.parametrize("problem", [PROBLEM, PROBLEM.without_quotas()], ids=["quotas", "none"])
+@pytest.mark.parametrize("policy", [SOLUTION.policy, np.full(6, 2.0)], ids=["a policy", "no policy"])
+def test_infeasible_without_a_proof_is_undecided(problem, policy, in_rationals):
+    """Whatever else is in it: relative values and prices of 0 prove that nothing is below 0."""
+    forged = replace(
+        solve(problem), status=Status.INFEASIBLE, policy=policy, upper=math.inf, bias=np.zeros(3), prices=np.zeros(problem.n_quotas),
+    )  # fmt: skip
+    verdict = verify(problem, forged, exact=in_rationals)
+    assert verdict.ok is False and verdict.status is Status.UNDECIDED
+    assert verdict.messages == ("the status infeasible is not proved: the witnesses show undecided",)
+
+
+def test_a_verdict_says_what_was_proved_and_how():
+    for in_rationals in (False, True):
+        verdict = verify(PROBLEM, SOLUTION, exact=in_rationals)
+        assert verdict.ok is True and verdict.exact is in_rationals
+        low, high = verdict.shares.T
+        assert (low <= SOLUTION.shares + 1e-12).all() and (SOLUTION.shares - 1e-12 <= high).all()
+        refused = verify(PROBLEM, replace(SOLUTION, tol=0.0), exact=in_rationals)
+        assert refused.ok is False and refused.exact is in_rationals
+
+
+def test_a_share_may_miss_its_bounds_by_the_tolerance_to_the_bit(monkeypatch):
+    monkeypatch.setattr(checker, "FAIR_TOL", 2.0**-10)
+    problem = Problem(
+        MDP(np.eye(2)[[1, 0]], [1.0, 0.0], [0, 1]), [Quota("q", states=[0], at_least=0.25, at_most=0.5)]
+    )
+    for low, high, fair in (
+        (0.25 - 2.0**-10, 0.5 + 2.0**-10, True),
+        (0.25 - 2.0**-9, 0.5, False),
+        (0.25, 0.5 + 2.0**-9, False),
+    ):
+        law = Law((1.0, 1.0), np.array([[low, high]]), 0.0)
+        assert (proved_status(problem, law, 1.0, 1e-9) is Status.OPTIMAL) is fair
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="a long double is a double here")
+def test_sums_are_taken_in_long_doubles():
+    sums, errors = rounded._sums(np.array([1.0, 2.0**-60, -1.0, 0.5]), np.array([0, 3, 4]))
+    assert sums.tolist() == [2.0**-60, 0.5] and sums.dtype == errors.dtype == float
+    assert 2.0**-64 <= errors[0] <= 2.0**-59
+
+
+def test_a_chain_at_hand_is_the_one_that_is_proved():
+    split = Chain.of(MDP(np.eye(3), np.zeros(3), np.arange(3)), np.ones(3))
+    assert "3 closed classes" in rounded.law(PROBLEM, SOLUTION.policy, split).reason
+    assert rounded.law(PROBLEM, SOLUTION.policy, Chain.of(PROBLEM.mdp, SOLUTION.policy)).reason == ""
+
+
+def test_rows_that_are_off_by_rounding_are_divided_by_their_exact_sums():
+    mdp = MDP([[0.5, 0.5 + 2.0**-42], [0.1, 0.9]], [1.0, 0.0], [0, 1])
+    assert float(mdp.P[[0]].sum()) > 1  # kept as it was given
+    assert [sum(p for _, p in row) for row in exact._rows(mdp)] == [1, 1]
+    one = MDP(np.ones((2, 1)), [1.0, 0.0], [0, 0])
+    assert exact._policy(one, np.array([0.25, 0.25])) == [Fraction(1, 2)] * 2
+    problem, off = Problem(one, [Quota("first", pairs=[0], at_least=0.1)]), 1 + 2.0**-31
+    for arithmetic in (rounded, exact):
+        assert arithmetic.law(problem, np.full(2, 0.5 * off)).shares.mean() == pytest.approx(0.5, abs=1e-12)
+
+
+@pytest.mark.parametrize("arithmetic", [rounded, exact])
+def test_states_that_are_left_for_good_and_sets_of_everything(arithmetic):
+    """Nothing leads to the last state; the second has all of the time, and is where hitting times end."""
+    mdp = MDP([[0, 1, 0], [0, 1, 0], [0, 1, 0]], [0.0, 3.0, 1.0], [0, 1, 2])
+    problem = Problem(
+        mdp, [Quota("all", states=[0, 1, 2], at_least=0.5), Quota("last", states=[2], at_most=0.5)]
+    )
+    assert find_witness(Chain.of(mdp, np.ones(3))).s0 == 1
+    law = arithmetic.law(problem, np.ones(3))
+    assert law.shares == pytest.approx(np.array([[1, 1], [0, 0]]), abs=1e-13)
+    assert law.shares.min() == 0 and law.shares.max() == 1 and law.gain == pytest.approx((3, 3))
+
+
+@pytest.mark.parametrize("state, pair", [("s1", 2), ("s2", 4)])
+def test_a_policy_that_is_none_is_named_by_its_state(state, pair):
+    shifted = bumped(bumped(SOLUTION.policy, pair, 1.5), pair + 1, -1.5)
+    messages = verify(PROBLEM, replace(SOLUTION, policy=shifted)).messages
+    assert f"the policy is not a distribution at state {state}: it sums to 1" in messages
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        ({"conflict": (3,)}, "the conflict is not among the 3 quotas, or has fewer of them than reach"),
+        ({"conflict": (-1,)}, "the conflict is not among the 3 quotas, or has fewer of them than reach"),
+        ({"conflict": ()}, "the conflict is not among the 3 quotas, or has fewer of them than reach"),
+        ({"reach": np.array([np.nan])}, "reach is not an array of finite numbers of shape (1,)"),
+        ({"reach_bias": np.zeros((2, 3))}, "reach_bias is not an array of finite numbers of shape (1, 3)"),
+        ({"factor_bias": np.zeros(2)}, "factor_bias is not an array of finite numbers of shape (3,)"),
+        (
+            {"factor_prices": np.full(3, np.inf)},
+            "factor_prices is not an array of finite numbers of shape (3,)",
+        ),
+        (
+            {"nearest_at_least": np.zeros(4)},
+            "nearest_at_least is not an array of finite numbers of shape (3,)",
+        ),
+        ({"nearest_at_most": np.zeros(2)}, "nearest_at_most is not an array of finite numbers of shape (3,)"),
+    ],
+)
+def test_explanations_that_do_not_fit_the_problem(infeasible, change, said):
+    problem, solution = infeasible
+    why = replace(solution.infeasibility, **change)
+    assert verify(problem, replace(solution, infeasibility=why)).messages == (said,)

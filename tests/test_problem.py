@@ -429,3 +429,41 @@ def test_pairs_in_any_order_count_once():
     for pairs in orders:
         problem = Problem(mdp(), [Quota("q", pairs=pairs, at_least=0.1)])
         assert problem.members.indices.tolist() == [0, 2]
+
+
+def test_nothing_of_a_problem_can_be_written():
+    problem = Problem(mdp(), [quota(at_least=0.4), Quota("w", weights=[1.0, 2.0], at_most=1.5)])
+    for part in (problem, problem.with_bounds(np.array([0.3, 0.1]), np.array([0.9, 1.0]))):
+        arrays = [part.at_least, part.at_most, part.lower, part.upper, part.over_states, part.weighted]
+        arrays += [a for rows in (part.members, part.weights) for a in (rows.data, rows.indices, rows.indptr)]
+        assert not any(array.flags.writeable for array in arrays)
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({"names": ["a"]}, "quotas has 1 names, expected 2"),
+        ({"lower": [0.1]}, "at_least has shape (1,), expected (2,)"),
+        ({"upper": [1.0]}, "at_most has shape (1,), expected (2,)"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(changes, words):
+    rows = {"names": ["a", "b"], "weights": csr_array([[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])}
+    rows |= {"lower": [0.1, 0.1], "upper": [1.0, 1.0], "over_states": [True, True]}
+    assert Problem.from_members(mdp(), **rows).n_quotas == 2
+    with pytest.raises(ProblemError, match=f"^{re.escape(words)}"):
+        Problem.from_members(mdp(), **(rows | changes))
+
+
+def test_another_model_has_the_same_states_and_actions():
+    with pytest.raises(ProblemError, match="^the other model has other states or actions$"):
+        Problem(mdp()).with_mdp(MDP(np.ones((1, 1)), [0.0], [0]))
+
+
+def test_the_reset_action_goes_where_it_is_told():
+    """Pairs move up by the resets of the states before them."""
+    problem = Problem(mdp(), [Quota("rest", pairs=[2], at_least=0.1)]).with_fair_action([0.25, 0.75], -7.0)
+    resets = np.flatnonzero(problem.mdp.r == -7.0)
+    assert problem.mdp.P.toarray()[resets].tolist() == [[0.25, 0.75]] * 2
+    (pair,) = problem.members.indices
+    assert problem.mdp.pair_text(int(pair)) == mdp().pair_text(2) and problem.mdp.s_of[pair] == 1

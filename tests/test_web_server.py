@@ -159,6 +159,13 @@ def test_wrong_kinds_of_requests_are_refused(server):
     assert server.request("elsewhere")[0] == 404
 
 
+@pytest.mark.parametrize("whole", ["api", "*", "x/api/start"])
+def test_an_address_without_its_first_slash_is_refused(server, whole):
+    status, headers, body = server.request(whole=whole)
+    assert status == 400 and "does not begin with a slash" in error_of(body)
+    assert "content-security-policy" in headers
+
+
 @pytest.mark.parametrize(
     "rest",
     [

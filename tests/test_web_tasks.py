@@ -93,6 +93,17 @@ def test_owing_more_than_all_time_offers_what_can_be_met():
     assert fm.solve(fm.scenarios.three_state(rho=far["at_least"])).status is fm.Status.OPTIMAL
 
 
+@pytest.mark.parametrize("task", ["solve", "proof", "ranges", "frontier", "export"])
+@pytest.mark.parametrize(
+    "sent, bounds",
+    [({"at_most": (1.0, 0.05, 1.0)}, "s2 asks for at least 0.25 and at most 0.05"), ({"at_least": (0.1, 0.1, 0.5)}, "s0 asks for at least 0.5 and at most 0.4")],
+)  # fmt: skip
+def test_one_bound_that_crosses_the_other_of_the_problem_is_refused_as_it_was_sent(task, sent, bounds):
+    source = Source("three-state", (), None, ("s0<=0.4",))  # which comes last then
+    with pytest.raises(RefusedError, match=f"quota {bounds}$"):
+        ask(task, source, quota="s1", kind="solution.json", **sent)
+
+
 def test_large_models_are_cut_to_what_can_be_seen():
     document = ask("solve", Source("garnet", ("n_states=300",)))
     policy = document["policy"]

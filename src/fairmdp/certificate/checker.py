@@ -130,8 +130,8 @@ def verify(problem: Problem, solution: Solution, *, exact: bool = False) -> Verd
 def proved_status(problem: Problem | DeviceProblem, law: Law, upper: float, tol: float) -> Status:
     """What a proven law of a policy and a proven ceiling amount to."""
     fair = not law.reason and bool(
-        (law.shares[:, 0] >= problem.at_least - FAIR_TOL).all()
-        and (law.shares[:, 1] <= problem.at_most + FAIR_TOL).all()
+        (law.shares[:, 0] - problem.at_least >= -FAIR_TOL).all()  # as slacks are shown
+        and (problem.at_most - law.shares[:, 1] >= -FAIR_TOL).all()
     )
     if not fair:
         return Status.UNDECIDED

@@ -151,6 +151,6 @@ def _row_defect(P: csr_array) -> Floats:
 def _sums(values: Floats, indptr: Ints) -> tuple[Floats, Floats]:
     """Sums of nonempty runs of values, and bounds on their errors."""
     wide = values.astype(np.longdouble)
-    sums = np.add.reduceat(wide, indptr[:-1]) if indptr.size > 1 else np.empty(0)
-    sizes = np.add.reduceat(np.abs(wide), indptr[:-1]) if indptr.size > 1 else np.empty(0)
+    sums = np.add.reduceat(wide, indptr[:-1])
+    sizes = np.add.reduceat(np.abs(wide), indptr[:-1])
     return sums.astype(float), (EPS * np.abs(sums) + 2 * np.diff(indptr) * _WIDE_EPS * sizes).astype(float)

@@ -42,6 +42,7 @@ EXACT = 1e-10
 
 _COLUMNS = 400
 _IMPROVEMENTS = 300
+_STUCK = 30  # improvements in a row that leave the span of the error where it was: no more will help
 _SWEEPS, _LAW_SWEEPS = 300, 2000  # of one evaluation: beyond, other ways are quicker
 _STALLS = 3  # evaluations that fell short before chains are solved in another way
 _CHEAP, _FACTORED = 5000, 20_000  # states up to which chains are factored first, and at all
@@ -168,13 +169,15 @@ class Search:
     def best(self, mu: Floats, tol: float) -> tuple[float, Floats]:
         """Policy iteration at prices mu until the span of the error is below tol; ceiling, its values."""
         top, best_h = math.inf, self.h
+        least, since = math.inf, 0
         for _ in range(_IMPROVEMENTS):
             self.deadline.check()
             self.choice, backup = self.device.greedy(self.h, mu, self.choice, _TIE)
             span = backup.high - backup.low
             if backup.high < top:
                 top, best_h = backup.high, self.h
-            if span <= tol:
+            least, since = (span, 0) if span < 0.9 * least else (least, since + 1)
+            if span <= tol or since == _STUCK:
                 break
             self._settle(backup.pi, backup.e, max(0.1 * span, 0.3 * tol))
         if self.ceilings is not None:

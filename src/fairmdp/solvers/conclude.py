@@ -72,7 +72,7 @@ def conclude(
         policy=policy,
         occupancy=occupancy,
         visitation=visitation,
-        shares=problem.members @ occupancy,
+        shares=np.minimum(problem.members @ occupancy, 1.0),  # rounding may leave more than all of the time
         bias=bias,
         prices=prices,
         tol=tol,

@@ -93,6 +93,8 @@ class Guard:
             return 403, "requests from other sites are refused"
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return 403, "requests from other sites are refused"
+        if not scope["path"].startswith("/"):
+            return 400, "the address does not begin with a slash"
         given = scope["path"].split("/")[1]
         if not hmac.compare_digest(given.encode(), self._token.encode()):
             return 403, "the address has no valid token: open the one that fairmdp explore printed"

@@ -133,10 +133,11 @@ class _Opened:
                     raise RefusedError(
                         f"quota {name} is bounded by {bound:g}, its scale is {low:g} to {high:g}"
                     )
-        if request.at_least and request.at_most:
-            for name, low, high in zip(names, request.at_least, request.at_most, strict=True):
-                if low > high:
-                    raise RefusedError(f"quota {name} asks for at least {low:g} and at most {high:g}")
+        lows = self.problem.lower if request.at_least is None else request.at_least
+        highs = self.problem.upper if request.at_most is None else request.at_most
+        for name, low, high in zip(names, lows, highs, strict=True):
+            if low > high:
+                raise RefusedError(f"quota {name} asks for at least {low:g} and at most {high:g}")
         return self.problem.with_stated_bounds(request.at_least, request.at_most)
 
 
