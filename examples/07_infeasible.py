@@ -8,7 +8,7 @@ why = solution.infeasibility
 print(f"status: {solution.status.value} ({solution.status.meaning})")
 for k, reach in zip(why.conflict, why.reach, strict=True):
     print(f"  {problem.names[k]} is owed {problem.at_least[k]:.2f}; alone it could have up to {reach:.4f}")
-print(f"all of it could be met if it were {why.common_factor:.4f} times as much")
+print(f"of all of it, no more than {why.common_factor:.4f} times as much can be met")
 
 # The proof can be checked without any solver, and the nearest quotas can be met.
 print(f"verified: {fm.verify(problem, solution).ok}")

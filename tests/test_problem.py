@@ -376,7 +376,7 @@ def test_arrays_of_quotas_are_the_quotas():
         ),
         (
             [{}, {"name": "p", "states": ["day"], "at_least": 0.5, "at_most": 0.4}],
-            "quota p asks for at_least 0.5 and at_most 0.4\n  1 of 2 quotas is impossible in itself\n  swap the two, or drop one",
+            "quota p asks for at_least 0.5 and at_most 0.4\n  1 of 2 quotas is impossible, whatever the model\n  swap the two, or drop one",
         ),
         (
             [{"name": "d", "states": ["day"]}, {}, {"name": "p", "at_least": 0.1}],

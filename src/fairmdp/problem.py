@@ -394,7 +394,7 @@ class Problem:
             k = int(np.argmax(bad))
             refuse(
                 f"quota {self.names[k]} asks for at_least {lower[k]:.12g} and at_most {upper[k]:.12g}",
-                f"{count_of(bad.sum(), bad.size, 'quotas')} impossible in itself",
+                f"{count_of(bad.sum(), bad.size, 'quotas')} impossible, whatever the model",
                 "swap the two, or drop one",
             )
         owed = (low > 0) & ~self.weighted

@@ -53,7 +53,7 @@ def infeasible_lines(problem: Problem, solution: Solution, why: Infeasibility) -
             lines.append(f"  ... and {len(why.conflict) - why.reach.size} more")
     only_shares = not (problem.weighted & (problem.at_least > 0)).any()
     if why.common_factor is not None and why.common_factor < 1 and only_shares:
-        lines.append(f"  all that is owed could be met if it were {why.common_factor:.4f} times as much")
+        lines.append(f"  of all that is owed, no more than {why.common_factor:.4f} times as much can be met")
     moved = nearest_quotas(problem, why)
     if moved:
         more = f" and {len(moved) - _MAX_ROWS} more" if len(moved) > _MAX_ROWS else ""
