@@ -33,6 +33,7 @@ _PARTS = 8  # parts that cycles are run in, wherever that is
 _PILOT = 0.1  # share of the samples that finds the state where cycles begin
 _PILOT_SAMPLES = 10**6  # and the most that it takes
 _WALKS = 256  # most rollouts side by side
+_LONGER = 5  # times as long as others are rollouts that have not come to that state
 _RETURNS = 10  # expected visits to a state, in a pilot, whose absence is worth a note
 _CYCLES = 100  # expected cycles below which batch means are the better estimate
 _BATCHES = 32
@@ -162,12 +163,17 @@ def _pilot(plan: _Plan, task: tuple[int, np.random.SeedSequence]) -> _Pilot:
     often = np.bincount(late, minlength=walks.n_states)
     s0 = int(np.argmax(often))
     visits = float(often[s0] / late.size)
-    missed = int((~(path == s0).any(axis=0)).sum())
+    strays = path[-1, ~(path == s0).any(axis=0)]
+    for _ in range((_LONGER - 1) * steps):
+        if not strays.size:
+            break
+        strays, _ = walks.step(strays)
+        strays = strays[strays != s0]
     notes: tuple[str, ...] = ()
-    if missed and visits * steps >= _RETURNS:
+    if strays.size and visits * steps >= _RETURNS:
         notes = (
-            f"{missed} of {W} rollouts of {steps} steps did not reach state {s0}: the chain is slow, or "
-            "has several closed classes, and then this speaks of one of them; nothing is called fair",
+            f"{strays.size} of {W} rollouts of {_LONGER * steps} steps did not reach state {s0}: the chain "
+            "is slow, or has several closed classes, and this speaks of one of them; nothing is called fair",
         )
     return _Pilot(s0, visits, float(collected[:, -1].mean()), late, notes, walks.samples, walks.seen)
 
