@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from fairmdp.learning.estimate import CertifiedPolicy, Estimate
     from fairmdp.learning.simulate import Simulation, simulate
     from fairmdp.mdp import MDP
-    from fairmdp.problem import Problem, Quota
+    from fairmdp.problem import Problem
+    from fairmdp.quota import Quota
     from fairmdp.quota_text import parse_quota
     from fairmdp.simulator import Simulator
     from fairmdp.solution import Solution, Status
@@ -64,7 +65,7 @@ _HOME = {
     "Problem": "fairmdp.problem",
     "ProblemError": "fairmdp.errors",
     "ProcessPool": "fairmdp.engine",
-    "Quota": "fairmdp.problem",
+    "Quota": "fairmdp.quota",
     "RayCluster": "fairmdp.engine",
     "Readout": "fairmdp.fairness",
     "ShadowPrice": "fairmdp.frontiers",

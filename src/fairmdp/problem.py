@@ -1,13 +1,11 @@
-"""Quotas on where a policy's time goes, and the problem that they make together with a model."""
+"""A model and quotas: the problem that they make together."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from numbers import Real
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,10 +13,10 @@ from scipy.sparse import csr_array
 
 from fairmdp.errors import ProblemError
 from fairmdp.mdp import EXACT_SUM_TOL, MDP
+from fairmdp.quota import Counted, Quota, checked_quotas, counted_by
 from fairmdp.validation import (
     Bools,
     Floats,
-    Ints,
     count_of,
     counted,
     first_repeat,
@@ -29,65 +27,7 @@ from fairmdp.validation import (
     refuse,
     there_are,
 )
-from fairmdp.weights import Units, as_shares, stated_weights
-
-
-@dataclass(frozen=True, eq=False)
-class Quota:
-    """A bound on the long-run share of time in a set, or on the long-run mean of weights.
-
-    Parameters
-    ----------
-    name
-        What messages and tables call it.
-    states
-        The set: state numbers or names, or a boolean mask over all states.
-    pairs
-        Instead of states: pair numbers, ``(state, action)`` tuples, or a boolean mask over all pairs.
-    at_least, at_most
-        Bounds on the share, in [0, 1], or on the mean of the weights; at least one of them.
-    weights
-        Instead of a set: what a step counts, any numbers. One per pair, (SA,), or per state, (S,), or a
-        mapping from states and ``(state, action)`` tuples, where what is not named counts 0.
-
-    Notes
-    -----
-    Weights state any linear constraint ``b <= a @ x <= c`` on the shares ``x`` of the pairs. The ``quotas``
-    of a solution are in the numbers that were stated. Arrays over all quotas (``shares``, ``prices``,
-    ``at_least`` and so on) count a weighted one as a share, 0 at its smallest weight and 1 at its largest;
-    ``problem.units`` leads back.
-
-    Examples
-    --------
-    >>> Quota("night shift", states=["night"], at_least=0.25)
-    Quota('night shift', at_least=0.25)
-    >>> Quota("no more nights than days", weights={"day": 1.0, "night": -1.0}, at_least=0.0)
-    Quota('no more nights than days', at_least=0.0)
-    """
-
-    name: str
-    states: Sequence[int | str] | NDArray[Any] | None = None
-    pairs: Sequence[int | tuple[int | str, int | str]] | NDArray[Any] | None = None
-    at_least: float | None = None
-    at_most: float | None = None
-    weights: ArrayLike | Mapping[Any, float] | None = None
-
-    def __post_init__(self) -> None:
-        names_of("quota", [self.name])
-        if sum(given is not None for given in (self.states, self.pairs, self.weights)) != 1:
-            raise ProblemError(f"quota {self.name}: give either states or pairs, or else weights")
-        if self.at_least is None and self.at_most is None:
-            raise ProblemError(
-                f"quota {self.name}: give at_least, at_most or both\n"
-                "  at_least=0 asks for nothing, and its share is reported"
-            )
-        for what, bound in (("at_least", self.at_least), ("at_most", self.at_most)):
-            if bound is not None and (isinstance(bound, bool) or not isinstance(bound, Real)):
-                raise ProblemError(f"quota {self.name}: {what} is {bound!r}, expected a number")
-
-    def __repr__(self) -> str:
-        bounds = [f"{b}={getattr(self, b)}" for b in ("at_least", "at_most") if getattr(self, b) is not None]
-        return f"Quota({self.name!r}, {', '.join(bounds)})"
+from fairmdp.weights import Units, as_shares
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -145,16 +85,16 @@ class Problem:
     def __init__(self, mdp: MDP, quotas: Iterable[Quota] = (), *, rho: ArrayLike | None = None) -> None:
         if not isinstance(mdp, MDP):
             raise ProblemError(f"mdp is a {type(mdp).__name__}, expected a fairmdp.MDP")
-        quotas = _quotas(quotas)
+        quotas = checked_quotas(quotas)
         names = [q.name for q in quotas]
-        rows = [_counted(mdp, q) for q in quotas]
+        rows = [counted_by(mdp, q) for q in quotas]
         at_least = [q.at_least for q in quotas]
         at_most = [q.at_most for q in quotas]
         over_states = [row.over_states for row in rows]
         lengths = [row.pairs.size for row in rows]
         if rho is not None:
             names += [mdp.state_name(s) for s in range(mdp.n_states)]
-            rows.append(_Counted(np.arange(mdp.n_pairs), np.ones(mdp.n_pairs), True))
+            rows.append(Counted(np.arange(mdp.n_pairs), np.ones(mdp.n_pairs), True))
             at_least += real_vector("rho", rho, mdp.n_states).tolist()
             at_most += [None] * mdp.n_states
             over_states += [True] * mdp.n_states
@@ -274,7 +214,7 @@ class Problem:
 
     def with_quotas(self, quotas: Iterable[Quota]) -> Problem:
         """Return the same model with quotas added; one that has the name of an old one replaces it."""
-        added = _quotas(quotas)
+        added = checked_quotas(quotas)
         replaced = {q.name for q in added}
         return Problem(self.mdp, [*(q for q in self.quotas if q.name not in replaced), *added])
 
@@ -421,16 +361,6 @@ class Problem:
                 )
 
 
-def _quotas(quotas: Iterable[Quota]) -> tuple[Quota, ...]:
-    if not isinstance(quotas, Iterable):
-        raise ProblemError(f"quotas is a {type(quotas).__name__}, expected a list of fairmdp.Quota")
-    quotas = tuple(quotas)
-    for quota in quotas:
-        if not isinstance(quota, Quota):
-            raise ProblemError(f"quotas holds a {type(quota).__name__}, expected fairmdp.Quota")
-    return quotas
-
-
 def _check_names(names: Sequence[str]) -> None:
     seen: set[str] = set()
     for name in names:
@@ -473,61 +403,6 @@ def _check_sets(mdp: MDP, names: Sequence[str], members: csr_array, over_states:
         raise ProblemError(
             f"quota {names[quota[partial][0]]} is over states but counts only some actions of one"
         )
-
-
-class _Counted(NamedTuple):
-    """Sorted pairs that count for a quota, and what each of them counts."""
-
-    pairs: Ints
-    weights: Floats
-    over_states: bool
-
-
-def _counted(mdp: MDP, quota: Quota) -> _Counted:
-    try:
-        if quota.weights is not None:
-            a, over_states = stated_weights(mdp, quota.weights)
-            return _Counted(np.flatnonzero(a), a[a != 0], over_states)
-        pairs = _member_pairs(mdp, quota)
-    except ProblemError as error:
-        raise ProblemError(f"quota {quota.name}: {error}") from None
-    return _Counted(pairs, np.ones(pairs.size), quota.states is not None)
-
-
-def _member_pairs(mdp: MDP, quota: Quota) -> Ints:
-    """Sorted pair numbers of a quota's set."""
-    if quota.states is None:
-        return _chosen("pairs", quota.pairs, mdp.n_pairs, lambda pair: _pair_number(mdp, pair))
-    states = _chosen("states", quota.states, mdp.n_states, mdp.state_index)
-    counts = mdp.pair_ptr[states + 1] - mdp.pair_ptr[states]
-    before = np.cumsum(counts) - counts
-    return np.repeat(mdp.pair_ptr[states] - before, counts) + np.arange(counts.sum())
-
-
-def _pair_number(mdp: MDP, pair: Any) -> int:
-    if isinstance(pair, tuple | list) and len(pair) == 2:
-        return mdp.pair_index(*pair)
-    return number_within("pair", pair, mdp.n_pairs)
-
-
-def _chosen(what: str, given: Any, count: int, number: Callable[[Any], int]) -> Ints:
-    """Sorted numbers of the states or pairs that a list, an integer array or a mask chooses."""
-    if isinstance(given, np.ndarray) and given.dtype == bool:
-        if given.shape != (count,):
-            raise ProblemError(f"the mask has shape {given.shape}, expected ({count},)")
-        chosen = np.flatnonzero(given)
-    elif isinstance(given, np.ndarray) and given.dtype.kind in "iu" and given.ndim == 1:
-        outside = (given < 0) | (given >= count)
-        if outside.any():
-            number(given[outside][0])
-        chosen = np.unique(given.astype(np.int64))
-    elif isinstance(given, str) or not isinstance(given, Iterable):
-        raise ProblemError(f"{what} is {given!r}, expected a list")
-    else:
-        chosen = np.unique(np.array([number(item) for item in given], dtype=np.int64))
-    if chosen.size == 0:
-        raise ProblemError(f"there are no {what} in it\n  name at least one, or drop the quota")
-    return chosen
 
 
 def _row_hashes(members: csr_array) -> NDArray[np.uint64]:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from fairmdp.errors import ProblemError
-from fairmdp.problem import Problem, Quota
+from fairmdp.problem import Problem
+from fairmdp.quota import Quota
 from fairmdp.validation import there_are
 
 _OURS = re.compile(r"(?P<name>.+?)\s*(?P<side>>=|<=)\s*(?P<share>[^<>=\s]+)")

@@ -123,7 +123,7 @@ def _chosen_reward(source: str, params: tuple[str, ...]) -> str | None:
 def apply_quotas(problem: Problem, rho: str | None, quotas: tuple[str, ...]) -> Problem:
     """Return a problem with the quotas of a command line added or changed."""
     from fairmdp.errors import ProblemError
-    from fairmdp.problem import Quota
+    from fairmdp.quota import Quota
     from fairmdp.quota_text import parse_quota, split_quota
 
     if rho is not None:

@@ -33,7 +33,8 @@ def warmup() -> None:
 def _uses() -> dict[str, Callable[[], Any]]:
     """Small problems of every shape that has kernels of its own, by the method that they exercise."""
     from fairmdp import reproduce, scenarios
-    from fairmdp.problem import Problem, Quota
+    from fairmdp.problem import Problem
+    from fairmdp.quota import Quota
     from fairmdp.solvers.colgen import solve_colgen
     from fairmdp.solvers.dual import solve_dual
     from fairmdp.solvers.mirror import learn_mirror, solve_mirror

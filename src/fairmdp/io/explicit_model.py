@@ -22,7 +22,8 @@ from scipy.sparse import csr_array
 from fairmdp.errors import FormatError, ProblemError
 from fairmdp.io.atomic import read_bytes
 from fairmdp.mdp import MDP, ROW_SUM_TOL
-from fairmdp.problem import Problem, Quota
+from fairmdp.problem import Problem
+from fairmdp.quota import Quota
 from fairmdp.quota_text import parse_quota
 from fairmdp.validation import Floats, Ints
 

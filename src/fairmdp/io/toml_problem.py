@@ -36,7 +36,8 @@ from scipy.sparse import csr_array
 from fairmdp.errors import FormatError
 from fairmdp.io.atomic import read_bytes, write_bytes
 from fairmdp.mdp import MDP
-from fairmdp.problem import Problem, Quota
+from fairmdp.problem import Problem
+from fairmdp.quota import Quota
 from fairmdp.validation import there_are
 
 if TYPE_CHECKING:

@@ -21,7 +21,8 @@ from fairmdp.learning.counts import Counts, RunChunks, seed_stream, shell_model
 from fairmdp.learning.estimate import CertifiedPolicy, Intervals, Judgement
 from fairmdp.learning.rollouts import run_policy
 from fairmdp.mdp import MDP, ROW_SUM_TOL
-from fairmdp.problem import Problem, Quota
+from fairmdp.problem import Problem
+from fairmdp.quota import Quota
 from fairmdp.simulator import CheckedSimulator, Simulator
 from fairmdp.solvers.plugin import check_delta
 from fairmdp.validation import Floats, count_of, real_vector

@@ -26,7 +26,8 @@ from fairmdp.learning.certify import checked_policy
 from fairmdp.learning.counts import CHUNK, RunChunks, seed_stream, shell_model
 from fairmdp.learning.rollouts import ladder
 from fairmdp.mdp import EXACT_SUM_TOL, MDP
-from fairmdp.problem import Problem, Quota
+from fairmdp.problem import Problem
+from fairmdp.quota import Quota
 from fairmdp.simulator import CheckedSimulator, Simulator
 from fairmdp.validation import Bools, Floats, Ints, check_count, frozen
 

@@ -7,7 +7,8 @@ from numpy.typing import ArrayLike
 
 from fairmdp.errors import ProblemError
 from fairmdp.mdp import MDP
-from fairmdp.problem import Problem, Quota
+from fairmdp.problem import Problem
+from fairmdp.quota import Quota
 from fairmdp.scenarios.parameters import numbers, shares
 
 

@@ -10,7 +10,8 @@ from scipy.sparse import coo_array, csr_array, vstack
 
 from fairmdp.errors import ProblemError
 from fairmdp.mdp import MDP
-from fairmdp.problem import Problem, Quota
+from fairmdp.problem import Problem
+from fairmdp.quota import Quota
 from fairmdp.scenarios.grid import slim
 from fairmdp.scenarios.parameters import check_size, payments, probability, whole_number
 from fairmdp.validation import Floats, Ints

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from scipy.sparse import coo_array, csr_array
 
 from fairmdp.mdp import MDP
-from fairmdp.problem import Problem, Quota
+from fairmdp.problem import Problem
+from fairmdp.quota import Quota
 from fairmdp.scenarios.grid import grid, joint_law, strides
 from fairmdp.scenarios.parameters import (
     check_size,

@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, diags_array
 
 from fairmdp.mdp import MDP
-from fairmdp.problem import Problem, Quota
+from fairmdp.problem import Problem
+from fairmdp.quota import Quota
 from fairmdp.scenarios.grid import grid, joint_law, slim, strides
 from fairmdp.scenarios.parameters import (
     check_size,

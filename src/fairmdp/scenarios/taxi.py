@@ -7,7 +7,8 @@ from numpy.typing import ArrayLike
 from scipy.sparse import coo_array, csr_array
 
 from fairmdp.mdp import EXACT_SUM_TOL, MDP
-from fairmdp.problem import Problem, Quota
+from fairmdp.problem import Problem
+from fairmdp.quota import Quota
 from fairmdp.scenarios.parameters import amount, check_entries, check_size, matrix, shares, whole_number
 from fairmdp.validation import Floats, Ints
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from fairmdp.errors import ProblemError
 from fairmdp.learning.estimate import Estimate
-from fairmdp.problem import Quota
+from fairmdp.quota import Quota
 from fairmdp.simulator import Simulator
 from fairmdp.solvers.mirror import Learned, learn_mirror
 from fairmdp.solvers.plugin import learn_plugin

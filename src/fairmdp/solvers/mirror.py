@@ -26,7 +26,8 @@ import numpy as np
 from fairmdp.errors import ProblemError, SimulatorError
 from fairmdp.learning.counts import shell_model
 from fairmdp.mdp import MDP
-from fairmdp.problem import Problem, Quota
+from fairmdp.problem import Problem
+from fairmdp.quota import Quota
 from fairmdp.simulator import CheckedSimulator, Simulator
 from fairmdp.solution import Solution
 from fairmdp.solvers.checkpoint import Checkpoint

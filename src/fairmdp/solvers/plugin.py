@@ -35,7 +35,8 @@ from fairmdp.learning.counts import (
 )
 from fairmdp.learning.estimate import Estimate
 from fairmdp.mdp import MDP
-from fairmdp.problem import Problem, Quota
+from fairmdp.problem import Problem
+from fairmdp.quota import Quota
 from fairmdp.simulator import CheckedSimulator, Simulator
 from fairmdp.solvers.flow_lp import Answer, FlowLP
 from fairmdp.solvers.policy import policy_of

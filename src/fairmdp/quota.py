@@ -1,0 +1,141 @@
+"""One quota on where a policy's time goes, and what it counts in a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairmdp.errors import ProblemError
+from fairmdp.mdp import MDP
+from fairmdp.validation import Floats, Ints, names_of, number_within
+from fairmdp.weights import stated_weights
+
+
+@dataclass(frozen=True, eq=False)
+class Quota:
+    """A bound on the long-run share of time in a set, or on the long-run mean of weights.
+
+    Parameters
+    ----------
+    name
+        What messages and tables call it.
+    states
+        The set: state numbers or names, or a boolean mask over all states.
+    pairs
+        Instead of states: pair numbers, ``(state, action)`` tuples, or a boolean mask over all pairs.
+    at_least, at_most
+        Bounds on the share, in [0, 1], or on the mean of the weights; at least one of them.
+    weights
+        Instead of a set: what a step counts, any numbers. One per pair, (SA,), or per state, (S,), or a
+        mapping from states and ``(state, action)`` tuples, where what is not named counts 0.
+
+    Notes
+    -----
+    Weights state any linear constraint ``b <= a @ x <= c`` on the shares ``x`` of the pairs. The ``quotas``
+    of a solution are in the numbers that were stated. Arrays over all quotas (``shares``, ``prices``,
+    ``at_least`` and so on) count a weighted one as a share, 0 at its smallest weight and 1 at its largest;
+    ``problem.units`` leads back.
+
+    Examples
+    --------
+    >>> Quota("night shift", states=["night"], at_least=0.25)
+    Quota('night shift', at_least=0.25)
+    >>> Quota("no more nights than days", weights={"day": 1.0, "night": -1.0}, at_least=0.0)
+    Quota('no more nights than days', at_least=0.0)
+    """
+
+    name: str
+    states: Sequence[int | str] | NDArray[Any] | None = None
+    pairs: Sequence[int | tuple[int | str, int | str]] | NDArray[Any] | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+    weights: ArrayLike | Mapping[Any, float] | None = None
+
+    def __post_init__(self) -> None:
+        names_of("quota", [self.name])
+        if sum(given is not None for given in (self.states, self.pairs, self.weights)) != 1:
+            raise ProblemError(f"quota {self.name}: give either states or pairs, or else weights")
+        if self.at_least is None and self.at_most is None:
+            raise ProblemError(
+                f"quota {self.name}: give at_least, at_most or both\n"
+                "  at_least=0 asks for nothing, and its share is reported"
+            )
+        for what, bound in (("at_least", self.at_least), ("at_most", self.at_most)):
+            if bound is not None and (isinstance(bound, bool) or not isinstance(bound, Real)):
+                raise ProblemError(f"quota {self.name}: {what} is {bound!r}, expected a number")
+
+    def __repr__(self) -> str:
+        bounds = [f"{b}={getattr(self, b)}" for b in ("at_least", "at_most") if getattr(self, b) is not None]
+        return f"Quota({self.name!r}, {', '.join(bounds)})"
+
+
+def checked_quotas(quotas: Iterable[Quota]) -> tuple[Quota, ...]:
+    """Quotas, if that is what they are."""
+    if not isinstance(quotas, Iterable):
+        raise ProblemError(f"quotas is a {type(quotas).__name__}, expected a list of fairmdp.Quota")
+    quotas = tuple(quotas)
+    for quota in quotas:
+        if not isinstance(quota, Quota):
+            raise ProblemError(f"quotas holds a {type(quota).__name__}, expected fairmdp.Quota")
+    return quotas
+
+
+class Counted(NamedTuple):
+    """Sorted pairs that count for a quota, and what each of them counts."""
+
+    pairs: Ints
+    weights: Floats
+    over_states: bool
+
+
+def counted_by(mdp: MDP, quota: Quota) -> Counted:
+    """What a quota counts in a model, or an error that names the quota."""
+    try:
+        if quota.weights is not None:
+            a, over_states = stated_weights(mdp, quota.weights)
+            return Counted(np.flatnonzero(a), a[a != 0], over_states)
+        pairs = _member_pairs(mdp, quota)
+    except ProblemError as error:
+        raise ProblemError(f"quota {quota.name}: {error}") from None
+    return Counted(pairs, np.ones(pairs.size), quota.states is not None)
+
+
+def _member_pairs(mdp: MDP, quota: Quota) -> Ints:
+    """Sorted pair numbers of a quota's set."""
+    if quota.states is None:
+        return _chosen("pairs", quota.pairs, mdp.n_pairs, lambda pair: _pair_number(mdp, pair))
+    states = _chosen("states", quota.states, mdp.n_states, mdp.state_index)
+    counts = mdp.pair_ptr[states + 1] - mdp.pair_ptr[states]
+    before = np.cumsum(counts) - counts
+    return np.repeat(mdp.pair_ptr[states] - before, counts) + np.arange(counts.sum())
+
+
+def _pair_number(mdp: MDP, pair: Any) -> int:
+    if isinstance(pair, tuple | list) and len(pair) == 2:
+        return mdp.pair_index(*pair)
+    return number_within("pair", pair, mdp.n_pairs)
+
+
+def _chosen(what: str, given: Any, count: int, number: Callable[[Any], int]) -> Ints:
+    """Sorted numbers of the states or pairs that a list, an integer array or a mask chooses."""
+    if isinstance(given, np.ndarray) and given.dtype == bool:
+        if given.shape != (count,):
+            raise ProblemError(f"the mask has shape {given.shape}, expected ({count},)")
+        chosen = np.flatnonzero(given)
+    elif isinstance(given, np.ndarray) and given.dtype.kind in "iu" and given.ndim == 1:
+        outside = (given < 0) | (given >= count)
+        if outside.any():
+            number(given[outside][0])
+        chosen = np.unique(given.astype(np.int64))
+    elif isinstance(given, str) or not isinstance(given, Iterable):
+        raise ProblemError(f"{what} is {given!r}, expected a list")
+    else:
+        chosen = np.unique(np.array([number(item) for item in given], dtype=np.int64))
+    if chosen.size == 0:
+        raise ProblemError(f"there are no {what} in it\n  name at least one, or drop the quota")
+    return chosen
