@@ -59,7 +59,7 @@ class Bench:
         keep = 0 if urgent or self._count == 1 else 1
         async with self._free:
             await self._free.wait_for(lambda: len(self._idle) > keep)
-            worker = self._take(request.source, urgent)
+            worker = self._take(request, urgent)
         settled = False
         try:
             deadline = time.monotonic() + self._seconds
@@ -74,12 +74,14 @@ class Bench:
         finally:
             self._chore(self._settle(worker, settled))
 
-    def _take(self, source: Source, urgent: bool) -> _Worker:
-        """An idle worker, if possible one that has done such work on the problem before."""
-        work = source, urgent
-        best = max(self._idle, key=lambda worker: work in worker.done)
+    def _take(self, request: Request, urgent: bool) -> _Worker:
+        """An idle worker, if possible the one that knows the answer, or has done such work before."""
+        work, position = (request.source, urgent), (request.source, request.at_least, request.at_most)
+        best = max(self._idle, key=lambda worker: (worker.solved == position, work in worker.done))
         self._idle.remove(best)
         best.done.add(work)
+        if request.task == "solve":
+            best.solved = position
         return best
 
     def _hire(self) -> None:
@@ -111,6 +113,7 @@ class _Worker:
 
     def __init__(self) -> None:
         self.done: set[tuple[Source, bool]] = set()
+        self.solved: tuple[Any, ...] | None = None  # problem and bounds of the last solve
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(target=_work, args=(theirs,), daemon=True)
