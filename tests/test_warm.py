@@ -9,13 +9,13 @@ from fairmdp.solvers.lp import WarmLP
 from fairmdp.solvers.warm import WarmSolver
 
 JOBS = scenarios.jobs(queue=9, capacity=1, max_arrivals=1, max_withdrawals=1)
-GARNET = scenarios.garnet(n_states=600, seed=3)
+GARNET = scenarios.garnet(n_states=320, seed=3)
 
 
 @pytest.mark.parametrize("method", ["lp", "colgen", "dual", "auto"])
 def test_answers_are_those_of_cold_solves(method):
     rng, warm = np.random.default_rng(0), WarmSolver(method=method)
-    for _ in range(8):
+    for _ in range(5):
         problem = GARNET.with_bounds(GARNET.at_least * rng.uniform(0.8, 1.04, GARNET.n_quotas))
         solution = warm.solve(problem)
         assert solution.status is Status.OPTIMAL and verify(problem, solution).ok
