@@ -142,3 +142,22 @@ def test_what_nobody_can_help_is_not_asked_twice(monkeypatch):
 
     monkeypatch.setattr(auto, "_run", run)
     assert solve(problem).status is Status.FEASIBLE and asked == ["dual"]
+
+
+@pytest.mark.parametrize("chosen", ["lp", "ipm"])
+def test_where_highs_fails_columns_answer(chosen, monkeypatch):
+    def fail(*_, **__):
+        raise SolverError("HiGHS stopped with Solve error")
+
+    problem = scenarios.three_state()
+    monkeypatch.setattr(auto, "choose", lambda problem: (chosen, "chosen for this test"))
+    monkeypatch.setattr(auto, "solve_lp", fail)
+    solution = solve(problem)
+    assert solution.method.startswith("colgen") and solution.status is Status.OPTIMAL
+
+
+def test_a_limit_of_time_holds_on_a_device(monkeypatch):
+    given = {}
+    monkeypatch.setattr("fairmdp.solvers.dual.solve_dual", lambda problem, **how: given.update(how))
+    solve(scenarios.three_state(), device="cuda", seconds=5)
+    assert given["seconds"] == 5 and given["device"] == "cuda"

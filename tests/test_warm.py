@@ -63,4 +63,8 @@ def test_what_settles_nothing_goes_to_solve(monkeypatch):
     for kind in (Failing, Unsure):
         monkeypatch.setattr(warm_module, "WarmLP", kind)
         assert WarmSolver().solve(JOBS).gain == pytest.approx(cold.gain, abs=1e-6)
+    monkeypatch.setattr(warm_module, "WarmLP", Failing)
+    with pytest.raises(SolverError):  # asked for by name: nothing else is tried
+        WarmSolver(method="lp").solve(JOBS)
+    monkeypatch.setattr(warm_module, "WarmLP", Unsure)
     assert WarmSolver(method="lp").solve(JOBS).status is Status.UNDECIDED  # asked for by name: as it is

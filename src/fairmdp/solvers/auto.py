@@ -18,7 +18,7 @@ from fairmdp.solvers.flow_lp import Algorithm
 from fairmdp.solvers.lp import solve_lp
 from fairmdp.solvers.policy import uniform_policy
 from fairmdp.solvers.repair import CONNECTED, fall_back
-from fairmdp.validation import Floats
+from fairmdp.validation import Bools, Floats
 
 METHODS = ("lp", "ipm", "dual", "proximal", "colgen", "mirror")
 
@@ -80,7 +80,7 @@ def solve(
     Solution(optimal, gain=0.443421, upper=0.443421, worst_slack=0)
     """
     if device != "cpu" or isinstance(problem, DeviceProblem):
-        return _solve_on_device(problem, method, tol, start, progress, device)
+        return _solve_on_device(problem, method, tol, start, seconds, progress, device)
     if not isinstance(problem, Problem):
         raise ProblemError(
             f"solve takes a Problem, not {type(problem).__name__}\n  make one: Problem(mdp, quotas)"
@@ -101,7 +101,7 @@ def _choose_and_run(
     try:
         first = _run(chosen, problem, tol, start, deadline, progress)
     except SolverError:
-        if chosen != "lp":
+        if chosen not in ("lp", "ipm"):
             raise
         return _run("colgen", problem, tol, start, deadline, progress)
     first = replace(first, method=f"{first.method}; {reason}") if reason else first
@@ -115,6 +115,7 @@ def _solve_on_device(
     method: str,
     tol: float,
     start: Solution | None,
+    seconds: float | None,
     progress: Progress | None,
     device: str,
 ) -> Solution:
@@ -129,7 +130,7 @@ def _solve_on_device(
         raise ProblemError(
             f'method {method} runs on the CPU only\n  leave out device, or say "dual" or "proximal"'
         )
-    return solvers[method](problem, tol=tol, start=start, progress=progress, device=device)
+    return solvers[method](problem, tol=tol, start=start, seconds=seconds, progress=progress, device=device)
 
 
 def choose(problem: Problem) -> tuple[str, str]:
@@ -137,7 +138,7 @@ def choose(problem: Problem) -> tuple[str, str]:
     mdp = problem.mdp
     if mdp.n_pairs <= _LP_PAIRS and mdp.P.nnz <= _LP_TRANSITIONS:
         return "lp", ""
-    n_bounded = _bounded(problem)
+    n_bounded = int(bounded(problem).sum())
     if n_bounded == 0:
         return "colgen", "chosen because nothing is owed, so that one column is enough"
     fast = mixes_fast(problem)
@@ -156,9 +157,9 @@ def choose(problem: Problem) -> tuple[str, str]:
     return "ipm", "chosen because the model mixes slowly and its quotas are many"
 
 
-def _bounded(problem: Problem) -> int:
-    """Number of quotas that ask for something; labels of a model are quotas that do not."""
-    return int(((problem.at_least > 0) | (problem.at_most < 1)).sum())
+def bounded(problem: Problem) -> Bools:
+    """Whether each quota asks for something, (K,); labels of a model are quotas that do not."""
+    return (problem.at_least > 0) | (problem.at_most < 1)
 
 
 def mixes_fast(problem: Problem) -> bool:
@@ -229,7 +230,7 @@ def _take_over(
     progress: Progress | None,
 ) -> Solution:
     """Let the next method go on from what is known, and keep the better answer."""
-    few = _bounded(problem) <= _FEW_QUOTAS
+    few = bounded(problem).sum() <= _FEW_QUOTAS
     if stalled == "lp" and few:
         following = "colgen"
     elif stalled != "lp" and problem.mdp.n_pairs <= _LP_RESCUE_PAIRS:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from fairmdp.errors import SolverError
 from fairmdp.problem import Problem
 from fairmdp.solution import Solution, Status
-from fairmdp.solvers.auto import Progress, choose, solve
+from fairmdp.solvers.auto import Progress, bounded, choose, solve
 from fairmdp.solvers.lp import WarmLP
 
 Answer = Callable[[Problem, Progress | None], Solution]
@@ -30,14 +30,14 @@ class WarmSolver:
 
     def __init__(self, *, method: str = "auto", tol: float = 1e-6) -> None:
         self._method, self._tol = method, tol
-        self._bounded = b""
+        self._asked = b""
         self._answer: Answer | None = None
 
     def solve(self, problem: Problem, progress: Progress | None = None) -> Solution:
         """Best gain of the same model and quotas as before, under these bounds."""
-        bounded = ((problem.at_least > 0) | (problem.at_most < 1)).tobytes()
-        if self._answer is None or bounded != self._bounded:
-            self._bounded, self._answer = bounded, self._chosen(problem)
+        asked = bounded(problem).tobytes()
+        if self._answer is None or asked != self._asked:
+            self._asked, self._answer = asked, self._chosen(problem)
         return self._answer(problem, progress)
 
     def _chosen(self, problem: Problem) -> Answer:
@@ -49,29 +49,31 @@ class WarmSolver:
         if chosen == "lp":
             warm = WarmLP(tol=self._tol)
             return self._or_else(lambda problem, progress: warm.solve(problem), reason)
-        return self._from_last()
+        return self._or_else(self._from_last(chosen), reason)
 
     def _or_else(self, answer: Answer, reason: str) -> Answer:
         """An answer with the reason for its method; where it settles nothing, `solve` tries what else is."""
+        if self._method != "auto":
+            return answer
 
         def settled(problem: Problem, progress: Progress | None) -> Solution:
             try:
                 solution = answer(problem, progress)
             except SolverError:
-                return solve(problem, method=self._method, tol=self._tol, progress=progress)
-            if self._method == "auto" and solution.status not in (Status.OPTIMAL, Status.INFEASIBLE):
+                return solve(problem, tol=self._tol, progress=progress)
+            if solution.status not in (Status.OPTIMAL, Status.INFEASIBLE):
                 return solve(problem, tol=self._tol, start=solution, progress=progress)
             return replace(solution, method=f"{solution.method}; {reason}") if reason else solution
 
         return settled
 
-    def _from_last(self) -> Answer:
+    def _from_last(self, method: str) -> Answer:
         """`solve`, from the last solution."""
         last: Solution | None = None
 
         def solved(problem: Problem, progress: Progress | None) -> Solution:
             nonlocal last
-            solution = solve(problem, method=self._method, tol=self._tol, start=last, progress=progress)
+            solution = solve(problem, method=method, tol=self._tol, start=last, progress=progress)
             last = solution if solution.has_policy else last
             return solution
 
