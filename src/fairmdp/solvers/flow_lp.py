@@ -77,7 +77,7 @@ class FlowLP:
         mdp = problem.mdp
         S, SA, K = mdp.n_states, mdp.n_pairs, problem.n_quotas
         self._sizes, self._n = (S, SA, K), float(S)
-        self._other_ways = _OTHER_WAYS if algorithm == "simplex" else _WAYS_OUT_OF_THE_INTERIOR
+        self.algorithm = algorithm
         flow = csr_array((np.ones(SA), (np.arange(SA), mdp.s_of)), shape=(SA, S)) - _without_specks(mdp.P)
         columns = hstack([flow, np.ones((SA, 1)), problem.members.T], format="csr")
         if extra is not None:
@@ -118,7 +118,7 @@ class FlowLP:
         highs = self._highs
         self._run_in_time()
         said = [highs.getModelStatus()]
-        for way in self._other_ways:
+        for way in _OTHER_WAYS if self.algorithm == "simplex" else _WAYS_OUT_OF_THE_INTERIOR:
             if said[-1] == _SOLVED or (said[-1] in _NO_POINT and len(said) > 1):
                 break
             self._run_afresh(**way)

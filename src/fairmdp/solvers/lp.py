@@ -75,8 +75,7 @@ def solve_lp(
     """
     tol, start, deadline = check_tol(tol), time.perf_counter(), Deadline(seconds)
     lp = FlowLP(problem, problem.mdp.r, algorithm=algorithm, deadline=deadline)
-    method = f"lp: HiGHS {algorithm} over all state-action pairs"
-    return _solve(problem, lp, tol=tol, method=method, start=start, deadline=deadline)
+    return _solve(problem, lp, tol=tol, start=start, deadline=deadline)
 
 
 class WarmLP:
@@ -101,14 +100,12 @@ class WarmLP:
             self._lp = FlowLP(problem, problem.mdp.r)
         for k in range(problem.n_quotas):
             self._lp.set_quota(k, problem.at_least[k], problem.at_most[k])
-        method = "lp: HiGHS simplex over all state-action pairs"
-        return _solve(problem, self._lp, tol=self._tol, method=method, start=start, deadline=Deadline(None))
+        return _solve(problem, self._lp, tol=self._tol, start=start, deadline=Deadline(None))
 
 
-def _solve(
-    problem: Problem, lp: FlowLP, *, tol: float, method: str, start: float, deadline: Deadline
-) -> Solution:
+def _solve(problem: Problem, lp: FlowLP, *, tol: float, start: float, deadline: Deadline) -> Solution:
     """Run a program and claim what can be proved of its policy, or that there is none."""
+    method = f"lp: HiGHS {lp.algorithm} over all state-action pairs"
     notes: tuple[str, ...] = ()
     try:
         answer = lp.run()

@@ -16,6 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from fairmdp.chain import Chain
+from fairmdp.mdp import MDP
 from fairmdp.problem import Problem
 from fairmdp.solution import Solution, Status
 from fairmdp.solvers.conclude import conclude
@@ -66,11 +67,9 @@ def _attempts(problem: Problem, solution: Solution) -> Iterator[tuple[Floats, Fl
     if len(Chain.of(mdp, solution.policy).closed_classes) == 1 and 0 < short < solution.tol:
         note = f"quotas were raised by {4 * short:.0e} so that the policy's own chain meets them"
         yield np.full(K, 4 * short), None, note
-    uniform = uniform_policy(mdp)
-    chain = Chain.of(mdp, uniform)
-    if len(chain.closed_classes) > 1:
+    spread = _uniform_occupancy(mdp)
+    if spread is None:
         return
-    spread = uniform * chain.shares[mdp.s_of]
     for margin, room in margins(problem, solution):
         yield room, spread, gave_up(margin)
 
@@ -92,19 +91,16 @@ def fall_back(problem: Problem, solution: Solution) -> Solution:
     """
     if solution.status is not Status.UNDECIDED:
         return solution
-    mdp = problem.mdp
-    uniform = uniform_policy(mdp)
-    chain = Chain.of(mdp, uniform)
-    if len(chain.closed_classes) > 1:
+    spread = _uniform_occupancy(problem.mdp)
+    if spread is None:
         return solution
-    spread = uniform * chain.shares[mdp.s_of]
     pull = _pull_to_meet(problem, problem.members @ solution.occupancy, problem.members @ spread)
     if pull is None:
         return solution
     note = f"{pull:.0%} of the time is the uniform policy's, so that the quotas are met"
     mixed = conclude(
         problem,
-        policy_of(mdp, (1 - pull) * solution.occupancy + pull * spread),
+        policy_of(problem.mdp, (1 - pull) * solution.occupancy + pull * spread),
         solution.bias,
         solution.prices,
         tol=solution.tol,
@@ -113,6 +109,13 @@ def fall_back(problem: Problem, solution: Solution) -> Solution:
         notes=(*solution.notes, note),
     )
     return solution if mixed.status is Status.UNDECIDED else mixed
+
+
+def _uniform_occupancy(mdp: MDP) -> Floats | None:
+    """Share of time of each pair under the uniform policy, (SA,); None where that depends on the start."""
+    uniform = uniform_policy(mdp)
+    chain = Chain.of(mdp, uniform)
+    return uniform * chain.shares[mdp.s_of] if len(chain.closed_classes) == 1 else None
 
 
 def _pull_to_meet(problem: Problem, shares: Floats, spread: Floats) -> float | None:

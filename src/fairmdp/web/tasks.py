@@ -22,7 +22,6 @@ from fairmdp.certificate import verify
 from fairmdp.cli.source import read_problem
 from fairmdp.errors import FairMDPError, ProblemError
 from fairmdp.frontiers import Frontier, frontier, last_feasible
-from fairmdp.mdp import MDP
 from fairmdp.problem import Problem
 from fairmdp.solution import Solution, Status
 from fairmdp.solvers.auto import Progress, solve
@@ -254,20 +253,19 @@ def _ranges(problem: Problem, moving: str) -> list[Json]:
     for k, quota in enumerate(problem.quotas):
         if many and quota.name != moving:
             continue
-        at_most = None if quota.at_most is None else _reach(problem, k, capped=True)
-        found.append({"k": k, "most": _reach(problem, k, capped=False), "least": at_most})
+        at_most = None if quota.at_most is None else _reach(problem, k, "at_most")
+        found.append({"k": k, "most": _reach(problem, k, "at_least"), "least": at_most})
     return found
 
 
-def _reach(problem: Problem, k: int, *, capped: bool) -> float | None:
-    """Most that a quota can have while the others are met, or the least; None where they cannot be."""
+def _reach(problem: Problem, k: int, bound: str) -> float | None:
+    """How far a bound can go while the other quotas are met; None where they cannot be."""
     at_least, at_most = problem.at_least.copy(), problem.at_most.copy()
     at_least[k], at_most[k] = 0.0, 1.0
-    others, mdp = problem.with_bounds(at_least, at_most), problem.mdp
-    sign = -1.0 if capped else 1.0
-    counts = sign * problem.members[[k]].toarray()[0]
-    found = solve(others.with_mdp(MDP(mdp.P, counts, mdp.s_of)))
-    return float(problem.units.of(k).values(np.array(sign * found.gain))) if found.has_policy else None
+    try:
+        return last_feasible(problem.with_bounds(at_least, at_most), problem.names[k], bound)
+    except ProblemError:
+        return None
 
 
 def _range(opened: _Opened, request: Request, progress: Progress) -> Json:
