@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fairmdp.errors import DeviceError
+from fairmdp.kernels.cuda.upload import Uploader
 
 MOST_QUOTAS = 4096  # what the shared memory of a block has room for
 _THREADS = 256  # of a block
+_CHUNK = 256  # items that a block takes at a time, at most
 _BLOCKS = 16  # for each multiprocessor
 _OFFER = 'to solve on the CPU, leave device out or say device="cpu"'
 
@@ -61,6 +63,8 @@ class Launcher:
         From a variant and a kernel's name to the kernel.
     blocks, threads, warp
         Largest grid, size of a block, and threads that may share an item.
+    upload
+        Brings an array to the device.
     """
 
     def __init__(
@@ -70,8 +74,10 @@ class Launcher:
         blocks: int,
         threads: int = _THREADS,
         warp: int = 32,
+        upload: Callable[[Any], Any] | None = None,
     ) -> None:
         self.xp, self._load, self._blocks, self._threads, self._warp = xp, load, blocks, threads, warp
+        self._upload = upload or xp.asarray
 
     def lanes(self, parts: float) -> int:
         """Threads to share so many parts of an item: the next power of two, up to a warp."""
@@ -84,9 +90,13 @@ class Launcher:
         """Threads to share a row of a chain: fewer, since more is done for each row."""
         return self.lanes(mean / 2)
 
+    def few_lanes(self, mean: float) -> int:
+        """Threads to share a row of the model in a backup, where other rows are read at the same time."""
+        return self.lanes(mean / 4)
+
     def put(self, array: Any) -> Any:
         """Bring an array to the device, unless it is there."""
-        return self.xp.ascontiguousarray(self.xp.asarray(array))
+        return self.xp.ascontiguousarray(self._upload(array))
 
     def get(self, array: Any) -> Any:
         """Bring an array back."""
@@ -96,6 +106,10 @@ class Launcher:
         """Run a kernel over so many items; `rows` is the height of the grid."""
         grid = self._grid(items, variant)
         self._load(variant, name)((grid, rows), (self._threads,), args)
+
+    def chunk(self, items: int, variant: Variant) -> int:
+        """Items that a block of such a launch takes at a time, where it takes several."""
+        return min(-(-items // self._grid(items, variant)), _CHUNK)
 
     def partials(self, columns: int, items: int, variant: Variant) -> Any:
         """Room for what the blocks of a launch leave behind, (columns, blocks)."""
@@ -142,7 +156,8 @@ def open_cuda(name: str) -> Launcher:
         except Exception as error:  # CuPy's own, NVRTC's or the driver's: all mean that nothing can run
             raise DeviceError(f"the CUDA kernels could not be compiled: {error}\n  {_OFFER}") from error
 
-    return Launcher(cupy, load, _BLOCKS * device.attributes["MultiProcessorCount"])
+    blocks = _BLOCKS * device.attributes["MultiProcessorCount"]
+    return Launcher(cupy, load, blocks, upload=Uploader(cupy))
 
 
 def device_name() -> str:
