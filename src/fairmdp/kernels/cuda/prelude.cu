@@ -46,6 +46,17 @@ __device__ inline T of_lane(T x, int k) {
     return LANES == 1 ? x : __shfl_sync(mates(), x, k, LANES);
 }
 
+// The sum over the threads of a warp before this one; x becomes the sum over all of them.
+__device__ inline double warp_scan(double& x) {
+    double before = 0;
+    for (int step = 1; step < WARP; step *= 2) {
+        const double other = __shfl_xor_sync(0xffffffffu, x, step);
+        if (threadIdx.x & step) before += other;
+        x += other;
+    }
+    return before;
+}
+
 // --- numbers that a whole grid agrees on: one partial for each block, then `fold` ----------------------------
 
 enum Op { LEAST, LARGEST, SUM };
@@ -112,14 +123,14 @@ __device__ inline double row_defect(i64 i, const Offset* row, const Prob* val) {
 #endif
 }
 
-// Copies row i times `weight` to `cols` and `vals`, in all lanes of a group; returns its length.
-__device__ inline i64 copy_row(
-    i64 i, const Offset* row, const int* col, const Prob* val, double weight, int* cols, double* vals
+// Copies the row from `first` to `stop`, times `weight`, to `cols` and `vals`, in all lanes of a group.
+__device__ inline void copy_row(
+    i64 first, i64 stop, const int* col, const Prob* val, double weight, int* cols, double* vals
 ) {
-    const i64 first = row[i], size = row[i + 1] - first;
+    const i64 size = stop - first;
     for (i64 k = lane(); k < size; k += LANES) {
-        cols[k] = col[first + k];
-        vals[k] = weight * val[first + k];
+        cols[k] = __ldg(&col[first + k]);
+        vals[k] = weight * __ldg(&val[first + k]);
     }
 #ifdef DERIVED
     double others = 0;
@@ -127,5 +138,4 @@ __device__ inline i64 copy_row(
     others = lane_sum(others);
     if (lane() == (size - 1) % LANES) vals[size - 1] = weight * (1 - others);
 #endif
-    return size;
 }

@@ -2,21 +2,14 @@
 // arrays are. A group is a run of states, and its lanes share the states of a group; elsewhere they share the
 // entries of a row.
 
-// out[col_k] += x p_k over row i, in all lanes of a group.
-__device__ inline void scatter_row(
-    i64 i, const Offset* row, const int* col, const Prob* val, double x, double* out
-) {
-    const i64 stop = row[i + 1];
+// Last probability of the row from `begin` to `end`, in every lane of a group.
+__device__ inline double last_of_row(i64 begin, i64 end, const Prob* val) {
 #ifdef DERIVED
     double others = 0;
-    for (i64 k = row[i] + lane(); k < stop - 1; k += LANES) {
-        others += val[k];
-        atomicAdd(&out[col[k]], x * val[k]);
-    }
-    others = lane_sum(others);
-    if (lane() == 0) atomicAdd(&out[col[stop - 1]], x * (1 - others));
+    for (i64 k = begin + lane(); k < end - 1; k += LANES) others += val[k];
+    return 1 - lane_sum(others);
 #else
-    for (i64 k = row[i] + lane(); k < stop; k += LANES) atomicAdd(&out[col[k]], x * val[k]);
+    return val[end - 1];
 #endif
 }
 
@@ -34,23 +27,6 @@ __device__ inline double leaving(i64 i, i64 s, const Offset* row, const int* col
         if (col[k] != s) sum += val[k];
     return lane_sum(sum);
 #endif
-}
-
-// Copies row i times `sign` to `to` and `value`, in a single thread; returns its length.
-__device__ inline i64 copy_row_alone(
-    i64 i, const Offset* row, const int* col, const Prob* val, double sign, int* to, float* value
-) {
-    const i64 first = row[i], size = row[i + 1] - first;
-    double rest = 1;
-    for (i64 k = 0; k < size; k++) {
-        to[k] = col[first + k];
-        value[k] = sign * val[first + k];
-        rest -= val[first + k];
-    }
-#ifdef DERIVED
-    value[size - 1] = sign * (rest + val[row[i + 1] - 1]);
-#endif
-    return size;
 }
 
 // q -= h_s.
@@ -168,15 +144,15 @@ extern "C" __global__ void flow(
     i64 n, const i64* ptr, const Offset* row, const int* col, const Prob* val, const double* w, const double* z,
     double* out
 ) {
-    for (i64 s = group(); s < n; s += groups()) {
-        double left = 0;
-        for (i64 i = ptr[s]; i < ptr[s + 1]; i++) {
-            if (!(z[i] > 0)) continue;
-            left += w[s] * z[i];
-            scatter_row(i, row, col, val, w[s] * z[i], out);
+    over_played(
+        n, ptr, row, [&](i64 s, i64 i) { return z[i] > 0 ? w[s] * z[i] : 0; }, [&](i64 s, i64 i) { return s; },
+        [&](i64 begin, i64 end, double x, i64 s) {
+            if (lane() == 0) atomicAdd(&out[s], -x);
+            const double last = last_of_row(begin, end, val);
+            for (i64 k = begin + lane(); k < end; k += LANES)
+                atomicAdd(&out[col[k]], x * (k == end - 1 ? last : val[k]));
         }
-        if (lane() == 0) atomicAdd(&out[s], -left);
-    }
+    );
 }
 
 // Partials: max |x / w|, sum x^2 / w.
@@ -193,69 +169,99 @@ extern "C" __global__ void norms(i64 n, const double* w, const double* x, double
 
 // --- Newton's direction ------------------------------------------------------------------------------------
 
-// Rows and entries of the curvature that a group gives rise to, and whether they are a block of three or more.
-extern "C" __global__ void curvature_sizes(
-    i64 G, const i64* ptr, const i64* first, const Offset* row, const double* z, const bool* loose, i64* rows,
-    i64* entries, i64* several
+// What a group adds to the curvature: nothing, where it is tight and has one pair with z > 0; its rows as they are,
+// with weight w, where it is loose; the difference of two rows; or a block of several, less their mean.
+enum Kind { FLAT, LOOSE, DIFFERENCE, BLOCK };
+
+// Kind of each group, its first pair with z > 0, and the weight of a difference.
+extern "C" __global__ void curvature_kinds(
+    i64 G, const i64* ptr, const i64* first, const double* w, const double* z, const bool* loose, int* kind,
+    i64* leader, double* scale
 ) {
     for (i64 g = group(); g < G; g += groups()) {
-        double support = 0, size = 0;
+        double support = 0, resistance = 0, least = FAR;
         for (i64 s = first[g] + lane(); s < first[g + 1]; s += LANES)
             for (i64 i = ptr[s]; i < ptr[s + 1]; i++)
-                if (z[i] > 0) support++, size += row[i + 1] - row[i] + 1;
+                if (z[i] > 0) support++, resistance += 1 / w[s], least = fmin(least, (double)i);
         support = lane_sum(support);
-        size = lane_sum(size);
+        resistance = lane_sum(resistance);
+        least = -lane_max(-least);
         if (lane() != 0) continue;
-        const bool flat = !loose[g] && support < 2;  // a tight group of one row bends nothing
-        rows[g] = flat ? 0 : !loose[g] && support == 2 ? 1 : (i64)support;
-        entries[g] = flat ? 0 : (i64)size;
-        several[g] = !loose[g] && support > 2;
+        kind[g] = support == 0 ? FLAT : loose[g] ? LOOSE : support == 1 ? FLAT : support == 2 ? DIFFERENCE : BLOCK;
+        leader[g] = support > 0 ? (i64)least : -1;
+        scale[g] = 1 / resistance;
     }
 }
 
-// The rows themselves, a thread for each group: loose ones with weight w, two tight ones as one difference,
-// those of larger blocks with weight -w. `mean` gets the sum of loose rows, `diagonal` that of squares.
-// Partials: weight of the loose rows.
+// Rows and entries of the curvature that come from each state.
+extern "C" __global__ void curvature_sizes(
+    i64 n, const i64* ptr, const Offset* row, const int* group_of, const int* kind, const i64* leader,
+    const double* z, i64* lines, i64* entries
+) {
+    for (i64 s = thread(); s < n; s += threads()) {
+        const int g = group_of[s];
+        i64 count = 0, size = 0;
+        for (i64 i = ptr[s]; i < ptr[s + 1] && kind[g] != FLAT; i++) {
+            if (!(z[i] > 0)) continue;
+            count += kind[g] != DIFFERENCE || i == leader[g];
+            size += row[i + 1] - row[i] + 1;
+        }
+        lines[s] = count;
+        entries[s] = size;
+    }
+}
+
+// The rows themselves: loose ones with weight w, those of blocks with weight -w. `mean` gets the sum of loose rows,
+// `diagonal` that of squares. Partials: weight of the loose rows.
 extern "C" __global__ void curvature_rows(
-    i64 G, const i64* ptr, const i64* first, const Offset* row, const int* col, const Prob* val, const double* w,
-    const double* z, const bool* loose, const i64* row_starts, const i64* entry_starts, i64* starts, int* to,
-    float* value, double* weight, float* mean, float* diagonal, double* partials
+    i64 n, const i64* ptr, const Offset* row, const int* col, const Prob* val, const int* group_of,
+    const int* kind, const i64* leader, const double* scale, const double* w, const double* z,
+    const i64* line_starts, const i64* entry_starts, i64* starts, int* to, float* value, double* weight,
+    float* mean, float* diagonal, double* partials
 ) {
     double total = 0;
-    for (i64 g = thread(); g < G; g += threads()) {
-        i64 at = entry_starts[g], line = row_starts[g];
-        const i64 lines = row_starts[g + 1] - line;
-        if (lines == 0) continue;
-        const bool pair = !loose[g] && lines == 1;
-        double sign = 1, resistance = 0;
-        const i64 begin = at;
-        for (i64 s = first[g]; s < first[g + 1]; s++)
-            for (i64 i = ptr[s]; i < ptr[s + 1]; i++) {
-                if (!(z[i] > 0)) continue;
-                if (!pair) {
-                    starts[line] = at;
-                    weight[line] = loose[g] ? w[s] : -w[s];
-                    line++;
-                    if (loose[g]) total += w[s];
-                }
-                resistance += 1 / w[s];
-                const i64 from = at;
-                to[at] = s;
-                value[at++] = -sign;
-                at += copy_row_alone(i, row, col, val, sign, to + at, value + at);
-                if (!pair)
-                    for (i64 k = from; k < at; k++) {
-                        if (loose[g]) atomicAdd(&mean[to[k]], (float)(w[s] * value[k]));
-                        atomicAdd(&diagonal[to[k]], (float)(w[s] * value[k] * value[k]));
-                    }
-                if (pair) sign = -1;
+    i64 state = -1, line = 0, free = 0;
+    over_played(
+        n, ptr, row,
+        [&](i64 s, i64 i) {
+            const int g = group_of[s];
+            if (kind[g] == FLAT || !(z[i] > 0)) return 0.0;
+            return kind[g] != DIFFERENCE ? w[s] : i == leader[g] ? scale[g] : -scale[g];
+        },
+        [&](i64 s, i64 i) {
+            const int g = group_of[s];
+            const bool second = kind[g] == DIFFERENCE && i != leader[g];
+            if (s != state) line = line_starts[s], free = entry_starts[s];
+            state = s;
+            if (!second) {
+                starts[line] = free;
+                weight[line] = kind[g] == DIFFERENCE ? scale[g] : kind[g] == LOOSE ? w[s] : -w[s];
+                line++;
             }
-        if (pair) {
-            starts[line] = begin;
-            weight[line] = 1 / resistance;
-            for (i64 k = begin; k < at; k++) atomicAdd(&diagonal[to[k]], (float)(value[k] / resistance * value[k]));
+            to[free] = s;
+            value[free] = second ? 1 : -1;
+            atomicAdd(&diagonal[s], (float)(kind[g] == DIFFERENCE ? scale[g] : w[s]));
+            if (kind[g] == LOOSE) {
+                atomicAdd(&mean[s], -(float)w[s]);
+                total += w[s];
+            }
+            const i64 at = free + 1;
+            free = at + row[i + 1] - row[i];
+            return kind[g] == LOOSE ? ~at : at;  // the rows of loose groups are told by the sign
+        },
+        [&](i64 begin, i64 end, double x, i64 place) {
+            const i64 at = place < 0 ? ~place : place;
+            const double last = last_of_row(begin, end, val);
+            for (i64 k = begin + lane(); k < end; k += LANES) {
+                const double p = k == end - 1 ? last : val[k];
+                const int t = col[k];
+                to[at + k - begin] = t;
+                value[at + k - begin] = x > 0 ? p : -p;
+                if (place < 0) atomicAdd(&mean[t], (float)(x * p));
+                atomicAdd(&diagonal[t], (float)(fabs(x) * p * p));
+            }
         }
-    }
+    );
     leave(SUM, total, 0, partials);
 }
 
@@ -275,11 +281,11 @@ extern "C" __global__ void bend_rows(
 
 // The same over the blocks, less the mean of each; `blocks` are their groups, `seen` has room for a number a row.
 extern "C" __global__ void bend_blocks(
-    i64 n_blocks, const i64* blocks, const i64* row_starts, const i64* starts, const int* to, const float* value,
+    i64 n_blocks, const i64* blocks, const i64* first, const i64* line_starts, const i64* starts, const int* to, const float* value,
     const double* weight, const float* p, double* seen, float* out
 ) {
     for (i64 b = thread(); b < n_blocks; b += threads()) {
-        const i64 from = row_starts[blocks[b]], stop = row_starts[blocks[b] + 1];
+        const i64 from = line_starts[first[blocks[b]]], stop = line_starts[first[blocks[b] + 1]];
         double mean = 0, mass = 0;
         for (i64 line = from; line < stop; line++) {
             double y = 0;

@@ -17,6 +17,7 @@ from fairmdp.kernels.cuda.chains import follow, transposed
 from fairmdp.kernels.cuda.launcher import Launcher, Variant
 from fairmdp.kernels.proximal import ROUNDS, Model, Place
 
+_BLOCK = 3  # as in proximal.cu
 _LOOK = 4  # conjugate gradients from one look at their progress to the next
 
 
@@ -25,6 +26,7 @@ class CudaScratch(NamedTuple):
 
     top: Any  # (S,), largest value of each state
     second: Any  # (S,), and the next
+    group_of: Any  # (S,), int32
 
 
 class CudaProximal:
@@ -55,7 +57,8 @@ class CudaProximal:
 
     def scratch_for(self, model: Model) -> CudaScratch:
         """Return scratch space that fits a model."""
-        return CudaScratch(self.xp.empty_like(model.w), self.xp.empty_like(model.w))
+        xp, w = self.xp, model.w
+        return CudaScratch(xp.empty_like(w), xp.empty_like(w), self._group_of(model))
 
     def advantages(self, model: Model, r: Any, h: Any, out: Any) -> None:
         """Out = r + P h - h_s."""
@@ -109,7 +112,7 @@ class CudaProximal:
         """Solve ``(H / sigma + diag(damping)) d = -g`` by conjugate gradients from 0; their number."""
         launcher, xp, S = self.launcher, self.xp, model.w.size
         alone = self._alone(model)
-        rows = _Rows(self, model, z, loose, damping)
+        rows = _Rows(self, model, scratch.group_of, z, loose, damping)
         left, p, out = xp.empty(S), xp.empty(S, np.float32), xp.empty(S, np.float32)
         d.fill(0.0)
         now = launcher.reduce(alone, "cg_begin", S, S, g, rows.diagonal, rows.mean, left, p, sums=2)
@@ -146,8 +149,8 @@ class CudaProximal:
 
     def sweep(self, model: Model, r: Any, level: Any, h: Any, times: int) -> None:
         """h_s so that ``max_a (r + P h) - h_s = level_g``, all states at once; level NaN: as it is."""
-        S, xp, source, target = model.w.size, self.xp, h, self.xp.empty_like(h)
-        group_of = xp.searchsorted(model.groups[1:], xp.arange(S), side="right").astype(np.int32)
+        S, source, target = model.w.size, h, self.xp.empty_like(h)
+        group_of = self._group_of(model)
         for _ in range(times):
             self.launcher.launch(
                 self._rows(model), "bellman_sweep", S, S, model.pairs, *model[:3], r, group_of, level, source,
@@ -189,6 +192,10 @@ class CudaProximal:
         """out_g = sum of nu over the states of a group, (G,)."""
         self.launcher.launch(self._groups(model), "group_sums", out.size, out.size, model.groups, nu, out)
 
+    def _group_of(self, model: Model) -> Any:
+        places = self.xp.arange(model.w.size)
+        return self.xp.searchsorted(model.groups[1:], places, side="right").astype(np.int32)
+
     def _alone(self, model: Model) -> Variant:
         """A thread for each item."""
         return Variant(1, model.indptr.dtype == np.int64, model.data.dtype == np.float32)
@@ -211,29 +218,36 @@ class CudaProximal:
 class _Rows:
     """The rows of the curvature: what `kernels.proximal._curvature_rows` gathers, in the order of groups."""
 
-    def __init__(self, kernels: CudaProximal, model: Model, z: Any, loose: Any, damping: Any) -> None:
+    def __init__(
+        self, kernels: CudaProximal, model: Model, group_of: Any, z: Any, loose: Any, damping: Any
+    ) -> None:
         self.launcher, xp = kernels.launcher, kernels.xp
         self._alone = kernels._alone(model)
-        G, P, ends = loose.size, model[:3], (model.pairs, model.groups)
-        row_starts, entry_starts = xp.zeros(G + 1, np.int64), xp.zeros(G + 1, np.int64)
-        several = xp.empty(G, np.int64)
+        S, G, P = model.w.size, loose.size, model[:3]
+        kind, leader, scale = xp.empty(G, np.int32), xp.empty(G, np.int64), xp.empty(G)
         self.launcher.launch(
-            kernels._groups(model), "curvature_sizes", G, G, *ends, P[0], z, loose, row_starts[1:],
-            entry_starts[1:], several,
+            kernels._groups(model), "curvature_kinds", G, G, model.pairs, model.groups, model.w, z, loose,
+            kind, leader, scale,
         )  # fmt: skip
-        for starts in (row_starts[1:], entry_starts[1:]):
+        self.line_starts, entry_starts = xp.zeros(S + 1, np.int64), xp.zeros(S + 1, np.int64)
+        self.launcher.launch(
+            self._alone, "curvature_sizes", S, S, model.pairs, P[0], group_of, kind, leader, z,
+            self.line_starts[1:], entry_starts[1:],
+        )  # fmt: skip
+        for starts in (self.line_starts[1:], entry_starts[1:]):
             xp.cumsum(starts, out=starts)
-        self.n_rows, entries = int(row_starts[-1]), int(entry_starts[-1])
+        self.n_rows, entries = int(self.line_starts[-1]), int(entry_starts[-1])
         self.starts = xp.full(self.n_rows + 1, entries, np.int64)
         self.to, self.value = xp.empty(entries, np.int32), xp.empty(entries, np.float32)
         self.weight = xp.empty(self.n_rows)
-        self.mean = xp.zeros(model.w.size, np.float32)
+        self.mean = xp.zeros(S, np.float32)
         self.diagonal = damping.astype(np.float32)
         self.total = self.launcher.reduce(
-            self._alone, "curvature_rows", G, G, *ends, *P, model.w, z, loose, row_starts, entry_starts,
-            self.starts, self.to, self.value, self.weight, self.mean, self.diagonal, sums=1,
+            kernels._rows(model), "curvature_rows", S, S, model.pairs, *P, group_of, kind, leader, scale,
+            model.w, z, self.line_starts, entry_starts, self.starts, self.to, self.value, self.weight,
+            self.mean, self.diagonal, sums=1,
         )  # fmt: skip
-        self.blocks, self.row_starts = xp.flatnonzero(several), row_starts
+        self.groups, self.blocks = model.groups, xp.flatnonzero(kind == _BLOCK)
         self.seen = xp.empty(self.n_rows if self.blocks.size else 0)
         self._variant = self._alone._replace(lanes=self.launcher.row_lanes(entries / max(self.n_rows, 1)))
 
@@ -244,5 +258,6 @@ class _Rows:
         if self.blocks.size:
             n = self.blocks.size
             self.launcher.launch(
-                self._alone, "bend_blocks", n, n, self.blocks, self.row_starts, *lines, p, self.seen, out
-            )
+                self._alone, "bend_blocks", n, n, self.blocks, self.groups, self.line_starts, *lines, p,
+                self.seen, out,
+            )  # fmt: skip

@@ -41,6 +41,8 @@ class CudaSweeps:
         self._model = Variant(1, mdp.row.dtype == np.int64, mdp.val.dtype == np.float32)
         self._rows = self._model._replace(lanes=launcher.lanes(mdp.col.size / max(self.n_pairs, 1)))
         self._columns = self._model._replace(lanes=launcher.lanes(self.n_quotas))
+        self._backups = self._rows._replace(lanes=launcher.few_lanes(mdp.col.size / max(self.n_pairs, 1)))
+        self._chunk = launcher.chunk(self.n_states, self._backups)
         # Asking a device how it fares takes as long as a sweep over a small model.
         self._look = _LOOK if self.n_states < _LARGE else 1
         self._width = self.width(self.n_quotas)
@@ -71,20 +73,14 @@ class CudaSweeps:
 
     def improve(self, h: Any, mu: Any, tau: float) -> Backup:
         """Softmax policy of r + G.T mu at relative values h."""
-        pi, e, mu = self._values(h), self._vector(), self.put(mu)
-        numbers = self._reduce(
-            "soft_states", self.problem.mdp.ptr, *self._G, mu, float(tau), RARE, h, pi, e, least=1, largest=2
-        )
+        pi, e = self._of_pairs(), self._vector()
+        numbers = self._backup("soft_states", mu, float(tau), RARE, h, pi, e, least=1, largest=2)
         return Backup(pi, e, *self.get(numbers).tolist())
 
     def greedy(self, h: Any, mu: Any, choice: Any, tie: float) -> tuple[Any, Backup]:
         """Best pair of every state at h, the old one where it is within tie of it."""
-        pi, e, mu = self._values(h), self._vector(), self.put(mu)
-        choice = self.put(choice).astype(np.int64)
-        numbers = self._reduce(
-            "greedy_states", self.problem.mdp.ptr, *self._G, mu, float(tie), h, choice, pi, e,
-            least=1, largest=1,
-        )  # fmt: skip
+        pi, e, choice = self._of_pairs(), self._vector(), self.put(choice).astype(np.int64)
+        numbers = self._backup("greedy_states", mu, float(tie), h, choice, pi, e, least=1, largest=1)
         low, high = self.get(numbers).tolist()
         return choice, Backup(pi, e, low, high, high)
 
@@ -146,7 +142,7 @@ class CudaSweeps:
 
     def occupancy(self, pi: Any, nu: Any) -> Any:
         """Share of time of each pair under a policy and its law."""
-        x = self.launcher.xp.empty(self.n_pairs)
+        x = self._of_pairs()
         ptr = self.problem.mdp.ptr
         self.launcher.launch(self._model, "occupancy", self.n_states, self.n_states, ptr, pi, nu, x)
         return x
@@ -204,8 +200,8 @@ class CudaSweeps:
         mdp = self.problem.mdp
         return float(
             self._reduce(
-                "ceiling_states", mdp.ptr, *self._P, mdp.r, float(pay), *self._G, self.put(mu), h,
-                float(size), largest=1, variant=self._rows,
+                "ceiling_states", self._chunk, mdp.ptr, *self._P, mdp.r, float(pay), *self._G, self.put(mu),
+                h, float(size), self._of_pairs(), largest=1, variant=self._backups,
             )[0]
         )  # fmt: skip
 
@@ -218,7 +214,7 @@ class CudaSweeps:
         low, high = self.get(
             self._reduce(
                 "mean_bounds", mdp.ptr, *self._P, mdp.r, *self._G, k, pi, h, float(size_f), float(size), e,
-                least=1, largest=1, variant=self._rows,
+                least=1, largest=1,
             )
         ).tolist()  # fmt: skip
         return e, low, high
@@ -262,14 +258,13 @@ class CudaSweeps:
                 break
         return source, span
 
-    def _values(self, h: Any) -> Any:
-        """Q = r + P h, (SA,)."""
+    def _backup(self, name: str, mu: Any, *args: Any, least: int, largest: int) -> Any:
+        """A reduction over the states that begins with r + G.T mu + P h."""
         mdp = self.problem.mdp
-        q = self.launcher.xp.empty(self.n_pairs)
-        self.launcher.launch(
-            self._rows, "pair_values", self.n_pairs, self.n_pairs, *self._P, mdp.r, *self._pay, h, q
-        )
-        return q
+        return self._reduce(
+            name, self._chunk, mdp.ptr, *self._P, mdp.r, *self._pay, *self._G, self.put(mu), *args,
+            least=least, largest=largest, variant=self._backups,
+        )  # fmt: skip
 
     def _quota_block(self, pi: Any, shares: Any) -> Any:
         F = self.launcher.xp.empty((self.n_states, self._width), np.float32)
@@ -281,6 +276,9 @@ class CudaSweeps:
 
     def _vector(self) -> Any:
         return self.launcher.xp.empty(self.n_states)
+
+    def _of_pairs(self) -> Any:
+        return self.launcher.xp.empty(self.n_pairs)
 
     def _of_chain(self, chain: Chain) -> Variant:
         return self._model._replace(lanes=self.launcher.row_lanes(chain.cols.size / self.n_states))
