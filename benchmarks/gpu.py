@@ -246,7 +246,7 @@ def dual_kernels(problem):
     variant = device._of_chain(chain)
     H, _ = device.block(chain, backup.pi, device.totals(backup.pi, nu, e)[0], None, 1.0)
     F, work = H.copy(), H.copy()
-    partials = launcher.partials(2 * K, n, device._columns)
+    board = launcher.board(2 * K, n, device._columns)
     mu = np.full(K, 0.2)
     sets = sum(array.nbytes for array in problem.sets)
     yield (
@@ -264,16 +264,12 @@ def dual_kernels(problem):
     yield (
         "value_sweep",
         of_chain + sector * links + 32 * n,
-        timed(
-            lambda: launcher.reduce(
-                variant, "value_sweep", n, n, *chain, 0.0, last, e, out, h, least=1, largest=1
-            )
-        ),
+        timed(lambda: launcher.reduce(variant, "value_sweep", n, n, *chain, 0.0, last, e, out, h, columns=2)),
     )
     yield (
         "law_sweep",
         of_chain + sector * links + 16 * n,
-        timed(lambda: launcher.reduce(variant, "law_sweep", n, n, *turned, 0.0, mass, nu, out, sums=2)),
+        timed(lambda: launcher.reduce(variant, "law_sweep", n, n, *turned, 0.0, mass, nu, out, columns=2)),
     )
     row = 4 * device._width
     yield (
@@ -281,7 +277,7 @@ def dual_kernels(problem):
         of_chain + max(row, sector) * links + 3 * row * n,
         timed(
             lambda: launcher.launch(
-                device._columns, "block_sweep", n, n, K, device._width, 0, *chain, 0.0, F, H, work, partials
+                device._columns, "block_sweep", n, n, K, device._width, 0, *chain, 0.0, F, H, work, board
             )
         ),
     )
@@ -317,8 +313,8 @@ def proximal_kernels(problem):
         32 * pairs + 32 * n,
         timed(
             lambda: kernels.launcher.reduce(
-                kernels._alone(model), "lift", n, n, model.pairs, model.w, centre, q, u, 0.0, 5.0, z,
-                scratch.top, scratch.second, sums=2,
+                kernels._alone(model), "lift", n, n, model.pairs, model.w, centre, q, u, 0.0, 5.0, 0.0,
+                z, scratch.top, scratch.second, scratch.search, columns=2,
             )
         ),
     )  # fmt: skip

@@ -30,6 +30,8 @@ extern "C" void place(unsigned block, unsigned row, unsigned thread) {
 
 template <class T> static inline T __ldg(const T* at) { return *at; }
 
+static inline void __threadfence() {}
+
 static inline void __syncthreads() { pthread_barrier_wait(&all); }
 
 // Lanes meet in their group; where a whole warp meets, the whole block is there.

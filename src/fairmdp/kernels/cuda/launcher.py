@@ -78,6 +78,7 @@ class Launcher:
     ) -> None:
         self.xp, self._load, self._blocks, self._threads, self._warp = xp, load, blocks, threads, warp
         self._upload = upload or xp.asarray
+        self._board: Any = None
 
     def lanes(self, parts: float) -> int:
         """Threads to share so many parts of an item: the next power of two, up to a warp."""
@@ -111,28 +112,29 @@ class Launcher:
         """Items that a block of such a launch takes at a time, where it takes several."""
         return min(-(-items // self._grid(items, variant)), _CHUNK)
 
-    def partials(self, columns: int, items: int, variant: Variant) -> Any:
-        """Room for what the blocks of a launch leave behind, (columns, blocks)."""
-        return self.xp.empty((columns, self._grid(items, variant)))
+    def board(self, columns: int, items: int, variant: Variant) -> Any:
+        """Where the blocks of a launch leave what they have in each column; good until the next launch."""
+        size = 1 + columns * self._grid(items, variant)
+        if self._board is None or self._board.size < size:
+            self._board = self.xp.zeros(size)
+        return self._board
 
-    def fold(self, partials: Any, least: int = 0, largest: int = 0, out: Any = None) -> Any:
-        """Combine the columns of partials: the first ones by their least, the next by their largest number,
-        the others by their sum. The result stays on the device.
+    def fold(self, columns: int, items: int, variant: Variant, least: int = 0, largest: int = 0) -> Any:
+        """Combine the columns that a launch has left on the board: the first ones by their least, the next by
+        their largest number, the others by their sum. The result stays on the device.
         """  # noqa: D205
-        columns, blocks = partials.shape
-        out = self.xp.empty(columns) if out is None else out
+        numbers, blocks = self.xp.empty(columns), self._grid(items, variant)
         kernel = self._load(Variant(), "fold")
-        kernel((columns, 1), (self._threads,), (blocks, least, largest, partials, out))
-        return out
+        kernel((columns, 1), (self._threads,), (blocks, least, largest, self._board, numbers))
+        return numbers
 
     def reduce(
-        self, variant: Variant, name: str, items: int, *args: Any, least: int = 0, largest: int = 0,
-        sums: int = 0, rows: int = 1, out: Any = None,
-    ) -> Any:  # fmt: skip
-        """Run a kernel whose last argument takes partials, and fold these."""
-        partials = self.partials(least + largest + sums, items, variant)
-        self.launch(variant, name, items, *args, partials, rows=rows)
-        return self.fold(partials, least, largest, out)
+        self, variant: Variant, name: str, items: int, *args: Any, columns: int = 0, out: Any = None
+    ) -> Any:
+        """Run a kernel that finds some numbers, which stay on the device."""
+        numbers = self.xp.empty(columns) if out is None else out
+        self.launch(variant, name, items, *args, self.board(numbers.size, items, variant), numbers)
+        return numbers
 
     def _grid(self, items: int, variant: Variant) -> int:
         return max(1, min(self._blocks, -(-items * variant.lanes // self._threads)))

@@ -37,10 +37,20 @@ extern "C" __global__ void less_own(i64 n, const i64* ptr, const double* h, doub
 
 // --- the projection ----------------------------------------------------------------------------------------
 
-// z = v = centre + sigma (q + step u), the two largest of each state, and the partials sum w v, sum w.
+// The search for the common threshold, by Newton's method. It stays on the device: a look at it costs as much as a
+// round.
+struct Search {
+    double lam;
+    double left;  // of the root, where to start over if nothing is above lam
+    double over, done;
+};
+
+// z = v = centre + sigma (q + step u), the two largest of each state, and the search at its start. Numbers: sum w v,
+// sum w.
 extern "C" __global__ void lift(
     i64 n, const i64* ptr, const double* w, const double* centre, const double* q, const double* u, double step,
-    double sigma, double* z, double* top, double* second, double* partials
+    double sigma, double lam, double* z, double* top, double* second, Search* search, double* board,
+    double* numbers
 ) {
     double mass = 0, weight = 0;
     for (i64 s = thread(); s < n; s += threads()) {
@@ -57,8 +67,9 @@ extern "C" __global__ void lift(
         mass += w[s] * sum;
         weight += w[s] * (ptr[s + 1] - ptr[s]);
     }
-    leave(SUM, mass, 0, partials);
-    leave(SUM, weight, 1, partials);
+    leave(SUM, mass, 0, board);
+    leave(SUM, weight, 1, board);
+    if (finish(0, 0, 2, board, numbers) && threadIdx.x == 0) *search = {lam, (numbers[0] - 1) / numbers[1], 0, 0};
 }
 
 // theta[g] = root of sum w (v - t)+ = c over a group by Newton from the left; FAR where nothing is owed.
@@ -89,12 +100,14 @@ extern "C" __global__ void thresholds(
     }
 }
 
-// Partials at the common threshold lam: sum w v and sum w of what is above it in loose groups, and what the
+// One round of the search. Numbers at its lam: sum w v and sum w of what is above it in loose groups, and what the
 // tight ones are owed.
 extern "C" __global__ void above(
     i64 G, const i64* ptr, const i64* first, const double* w, const double* v, const double* top,
-    const double* second, const double* c, const double* theta, double lam, double* partials
+    const double* second, const double* c, const double* theta, Search* search, double* board, double* numbers
 ) {
+    if (search->done) return;
+    const double lam = search->lam;
     double mass = 0, weight = 0, owed = 0;
     for (i64 g = group(); g < G; g += groups()) {
         if (theta[g] <= lam) {
@@ -110,16 +123,27 @@ extern "C" __global__ void above(
                 if (v[i] > lam) mass += w[s] * v[i], weight += w[s];
         }
     }
-    leave(SUM, mass, 0, partials);
-    leave(SUM, weight, 1, partials);
-    leave(SUM, owed, 2, partials);
+    leave(SUM, mass, 0, board);
+    leave(SUM, weight, 1, board);
+    leave(SUM, owed, 2, board);
+    if (!finish(0, 0, 3, board, numbers) || threadIdx.x != 0) return;
+    if (numbers[1] == 0) {
+        search->done = search->over;  // twice: every group is tight, and the quotas take all there is
+        search->over = 1;
+        if (!search->done) search->lam = search->left;
+        return;
+    }
+    const double root = (numbers[0] - (1 - numbers[2])) / numbers[1];
+    search->done = fabs(root - lam) <= 1e-14 * (1 + fabs(lam));
+    if (!search->done) search->lam = root;
 }
 
-// theta = min(theta, lam) and z = (v - theta)+. Partials: sum w z u.
+// theta = min(theta, lam) and z = (v - theta)+. Numbers: sum w z u.
 extern "C" __global__ void lower(
-    i64 G, const i64* ptr, const i64* first, const double* w, const double* u, double lam, double* z,
-    double* theta, double* partials
+    i64 G, const i64* ptr, const i64* first, const double* w, const double* u, const Search* search,
+    double* z, double* theta, double* board, double* numbers
 ) {
+    const double lam = search->lam;
     double slope = 0;
     for (i64 g = group(); g < G; g += groups()) {
         const double t = fmin(theta[g], lam);
@@ -134,7 +158,8 @@ extern "C" __global__ void lower(
             slope += w[s] * along;
         }
     }
-    leave(SUM, slope, 0, partials);
+    leave(SUM, slope, 0, board);
+    finish(0, 0, 1, board, numbers);
 }
 
 // --- flow --------------------------------------------------------------------------------------------------
@@ -155,16 +180,17 @@ extern "C" __global__ void flow(
     );
 }
 
-// Partials: max |x / w|, sum x^2 / w.
-extern "C" __global__ void norms(i64 n, const double* w, const double* x, double* partials) {
+// Numbers: max |x / w|, sum x^2 / w.
+extern "C" __global__ void norms(i64 n, const double* w, const double* x, double* board, double* numbers) {
     double worst = 0, square = 0;
     for (i64 s = thread(); s < n; s += threads()) {
         const double off = fabs(x[s]) / w[s];
         worst = fmax(worst, off);
         square += off * fabs(x[s]);
     }
-    leave(LARGEST, worst, 0, partials);
-    leave(SUM, square, 1, partials);
+    leave(LARGEST, worst, 0, board);
+    leave(SUM, square, 1, board);
+    finish(0, 1, 1, board, numbers);
 }
 
 // --- Newton's direction ------------------------------------------------------------------------------------
@@ -212,12 +238,12 @@ extern "C" __global__ void curvature_sizes(
 }
 
 // The rows themselves: loose ones with weight w, those of blocks with weight -w. `mean` gets the sum of loose rows,
-// `diagonal` that of squares. Partials: weight of the loose rows.
+// `diagonal` that of squares. Numbers: weight of the loose rows.
 extern "C" __global__ void curvature_rows(
     i64 n, const i64* ptr, const Offset* row, const int* col, const Prob* val, const int* group_of,
     const int* kind, const i64* leader, const double* scale, const double* w, const double* z,
     const i64* line_starts, const i64* entry_starts, i64* starts, int* to, float* value, double* weight,
-    float* mean, float* diagonal, double* partials
+    float* mean, float* diagonal, double* board, double* numbers
 ) {
     double total = 0;
     i64 state = -1, line = 0, free = 0;
@@ -262,28 +288,36 @@ extern "C" __global__ void curvature_rows(
             }
         }
     );
-    leave(SUM, total, 0, partials);
+    leave(SUM, total, 0, board);
+    finish(0, 0, 1, board, numbers);
 }
 
-// out += weight (a p) a over the single rows.
+// out += weight (a p) a over the single rows. Numbers: what they add to p H p.
 extern "C" __global__ void bend_rows(
     i64 rows, const i64* starts, const int* to, const float* value, const double* weight, const float* p,
-    float* out
+    float* out, double* board, double* numbers
 ) {
+    double bend = 0;
     for (i64 line = group(); line < rows; line += groups()) {
         if (weight[line] < 0) continue;
-        double y = 0;
-        for (i64 k = starts[line] + lane(); k < starts[line + 1]; k += LANES) y += value[k] * p[to[k]];
-        y = weight[line] * lane_sum(y);
+        double along = 0;
+        for (i64 k = starts[line] + lane(); k < starts[line + 1]; k += LANES) along += value[k] * p[to[k]];
+        along = lane_sum(along);
+        const double y = weight[line] * along;
+        if (lane() == 0) bend += y * along;
         for (i64 k = starts[line] + lane(); k < starts[line + 1]; k += LANES) atomicAdd(&out[to[k]], (float)(y * value[k]));
     }
+    leave(SUM, bend, 0, board);
+    finish(0, 0, 1, board, numbers);
 }
 
 // The same over the blocks, less the mean of each; `blocks` are their groups, `seen` has room for a number a row.
 extern "C" __global__ void bend_blocks(
-    i64 n_blocks, const i64* blocks, const i64* first, const i64* line_starts, const i64* starts, const int* to, const float* value,
-    const double* weight, const float* p, double* seen, float* out
+    i64 n_blocks, const i64* blocks, const i64* first, const i64* line_starts, const i64* starts, const int* to,
+    const float* value, const double* weight, const float* p, double* seen, float* out, double* board,
+    double* numbers
 ) {
+    double bend = 0;
     for (i64 b = thread(); b < n_blocks; b += threads()) {
         const i64 from = line_starts[first[blocks[b]]], stop = line_starts[first[blocks[b] + 1]];
         double mean = 0, mass = 0;
@@ -297,17 +331,22 @@ extern "C" __global__ void bend_blocks(
         mean /= mass;
         for (i64 line = from; line < stop; line++) {
             const double y = -weight[line] * (seen[line] - mean);
+            bend += y * seen[line];
             for (i64 k = starts[line]; k < starts[line + 1]; k++) atomicAdd(&out[to[k]], (float)(y * value[k]));
         }
     }
+    leave(SUM, bend, 0, board);
+    finish(0, 0, 1, board, numbers);
 }
 
-// Conjugate gradients keep their numbers on the device: now = {size, mean p}, met = {bend}, next = {size, mean
-// of left / diagonal}. The steps below are those of kernels/proximal.py, `direction`.
+// Conjugate gradients keep their numbers on the device: now = {size, mean p}, bend = the parts of p H p from the
+// rest, the single rows and the blocks, next = {size, mean of left / diagonal}. The steps below are those of
+// kernels/proximal.py, `direction`.
 
-// left = -g, p = left / diagonal. Partials: size, mean p.
+// left = -g, p = left / diagonal. Numbers: size, mean p.
 extern "C" __global__ void cg_begin(
-    i64 n, const double* g, const float* diagonal, const float* mean, double* left, float* p, double* partials
+    i64 n, const double* g, const float* diagonal, const float* mean, double* left, float* p,
+    double* board, double* numbers
 ) {
     double size = 0, common = 0;
     for (i64 s = thread(); s < n; s += threads()) {
@@ -317,32 +356,33 @@ extern "C" __global__ void cg_begin(
         size += left[s] * scaled;
         common += mean[s] * scaled;
     }
-    leave(SUM, size, 0, partials);
-    leave(SUM, common, 1, partials);
+    leave(SUM, size, 0, board);
+    leave(SUM, common, 1, board);
+    finish(0, 0, 2, board, numbers);
 }
 
-// out = damping p - (mean p) mean / total, onto which the rows are added.
+// out = damping p - (mean p) mean / total, onto which the rows are added. Numbers: the rest of p H p.
 extern "C" __global__ void cg_product(
     i64 n, const double* now, const double* total, const double* damping, const float* mean, const float* p,
-    float* out
+    float* out, double* board, double* numbers
 ) {
     const double common = total[0] > 0 ? now[1] / total[0] : 0;
-    for (i64 s = thread(); s < n; s += threads()) out[s] = damping[s] * p[s] - common * mean[s];
-}
-
-// Partials: p out.
-extern "C" __global__ void cg_bend(i64 n, const float* p, const float* out, double* partials) {
     double bend = 0;
-    for (i64 s = thread(); s < n; s += threads()) bend += (double)p[s] * out[s];
-    leave(SUM, bend, 0, partials);
+    for (i64 s = thread(); s < n; s += threads()) {
+        const double rest = damping[s] * p[s] - common * mean[s];
+        bend += p[s] * rest;
+        out[s] = rest;
+    }
+    leave(SUM, bend, 0, board);
+    finish(0, 0, 1, board, numbers);
 }
 
-// d += a p, left -= a out with a = size / bend, or nothing where H does not bend. Partials: next.
+// d += a p, left -= a out with a = size / bend, or nothing where H does not bend. Numbers: next.
 extern "C" __global__ void cg_step(
-    i64 n, const double* now, const double* met, const float* diagonal, const float* mean, const float* p,
-    const float* out, double* d, double* left, double* partials
+    i64 n, const double* now, const double* bend, const float* diagonal, const float* mean, const float* p,
+    const float* out, double* d, double* left, double* board, double* numbers
 ) {
-    const double a = met[0] > 0 ? now[0] / met[0] : 0;
+    const double bends = bend[0] + bend[1] + bend[2], a = bends > 0 ? now[0] / bends : 0;
     double size = 0, common = 0;
     for (i64 s = thread(); s < n; s += threads()) {
         d[s] += a * p[s];
@@ -351,30 +391,37 @@ extern "C" __global__ void cg_step(
         size += left[s] * scaled;
         common += mean[s] * scaled;
     }
-    leave(SUM, size, 0, partials);
-    leave(SUM, common, 1, partials);
+    leave(SUM, size, 0, board);
+    leave(SUM, common, 1, board);
+    finish(0, 0, 2, board, numbers);
 }
 
-// p = left / diagonal + b p with b = next size / size; `then` is the new `now`. Then as `cg_product`.
+// p = left / diagonal + b p with b = next size / size; `then` is the new `now`. Then as in `cg_product`.
 extern "C" __global__ void cg_turn(
     i64 n, const double* now, const double* next, const double* total, const double* damping,
-    const float* diagonal, const float* mean, const double* left, float* p, float* out, double* then
+    const float* diagonal, const float* mean, const double* left, float* p, float* out, double* then,
+    double* board, double* numbers
 ) {
     const double b = now[0] > 0 ? next[0] / now[0] : 0, along = next[1] + b * now[1];
     const double common = total[0] > 0 ? along / total[0] : 0;
+    double bend = 0;
     for (i64 s = thread(); s < n; s += threads()) {
-        const double turned = left[s] / diagonal[s] + b * p[s];
+        const float turned = left[s] / diagonal[s] + b * p[s];
+        const double rest = damping[s] * turned - common * mean[s];
         p[s] = turned;
-        out[s] = damping[s] * turned - common * mean[s];
+        bend += turned * rest;
+        out[s] = rest;
     }
     if (thread() == 0) then[0] = next[0], then[1] = along;
+    leave(SUM, bend, 0, board);
+    finish(0, 0, 1, board, numbers);
 }
 
 // --- ceilings and policies ---------------------------------------------------------------------------------
 
-// Partials: sum w (z - centre)^2.
+// Numbers: sum w (z - centre)^2.
 extern "C" __global__ void distance(
-    i64 n, const i64* ptr, const double* w, const double* z, const double* centre, double* partials
+    i64 n, const i64* ptr, const double* w, const double* z, const double* centre, double* board, double* numbers
 ) {
     double square = 0;
     for (i64 s = thread(); s < n; s += threads()) {
@@ -382,7 +429,8 @@ extern "C" __global__ void distance(
         for (i64 i = ptr[s]; i < ptr[s + 1]; i++) sum += (z[i] - centre[i]) * (z[i] - centre[i]);
         square += w[s] * sum;
     }
-    leave(SUM, square, 0, partials);
+    leave(SUM, square, 0, board);
+    finish(0, 0, 1, board, numbers);
 }
 
 // out[g] = largest q of a group.
@@ -425,10 +473,10 @@ extern "C" __global__ void policy(i64 n, const i64* ptr, const double* z, const 
     }
 }
 
-// out = nu P / total, a tenth of it the old one. Partials: max |out - nu / total| / w, sum out.
+// out = nu P / total, a tenth of it the old one. Numbers: max |out - nu / total| / w, sum out.
 extern "C" __global__ void relative_sweep(
     i64 n, const i64* starts, const int* cols, const double* vals, const double* w, const double* total,
-    const double* nu, double* out, double* partials
+    const double* nu, double* out, double* board, double* numbers
 ) {
     const double part = 1 / total[1];
     double change = 0, mass = 0;
@@ -442,8 +490,9 @@ extern "C" __global__ void relative_sweep(
             mass += sum;
         }
     }
-    leave(LARGEST, change, 0, partials);
-    leave(SUM, mass, 1, partials);
+    leave(LARGEST, change, 0, board);
+    leave(SUM, mass, 1, board);
+    finish(0, 1, 1, board, numbers);
 }
 
 // out[s] = sum of x over the pairs of a state.

@@ -69,12 +69,12 @@ __device__ inline void over_chunks(
     }
 }
 
-// With q = (r - base) / scale + G mu + P h: pi = softmax of q / tau, e = soft maximum of q - h. Partials: min e,
+// With q = (r - base) / scale + G mu + P h: pi = softmax of q / tau, e = soft maximum of q - h. Numbers: min e,
 // max e, max q - h.
 extern "C" __global__ void soft_states(
     i64 n, i64 chunk, const i64* ptr, const Offset* row, const int* col, const Prob* val, const double* r,
     double base, double scale, const i64* gptr, const int* gcol, const double* gval, i64 by_state,
-    const double* mu, double tau, double rare, const double* h, double* pi, double* e, double* partials
+    const double* mu, double tau, double rare, const double* h, double* pi, double* e, double* board, double* numbers
 ) {
     const Sets sets = {gptr, gcol, gval, by_state};
     const double cold = 1 / tau, least = log(rare);
@@ -101,17 +101,18 @@ extern "C" __global__ void soft_states(
             top = fmax(top, best - h[s]);
         }
     );
-    leave(LEAST, low, 0, partials);
-    leave(LARGEST, high, 1, partials);
-    leave(LARGEST, top, 2, partials);
+    leave(LEAST, low, 0, board);
+    leave(LARGEST, high, 1, board);
+    leave(LARGEST, top, 2, board);
+    finish(1, 2, 0, board, numbers);
 }
 
 // With the same q: choice = argmax q, the old one where it is within tie of it; pi = that choice; e = max q - h.
-// Partials: min e, max e.
+// Numbers: min e, max e.
 extern "C" __global__ void greedy_states(
     i64 n, i64 chunk, const i64* ptr, const Offset* row, const int* col, const Prob* val, const double* r,
     double base, double scale, const i64* gptr, const int* gcol, const double* gval, i64 by_state,
-    const double* mu, double tie, const double* h, i64* choice, double* pi, double* e, double* partials
+    const double* mu, double tie, const double* h, i64* choice, double* pi, double* e, double* board, double* numbers
 ) {
     const Sets sets = {gptr, gcol, gval, by_state};
     double low = FAR, high = -FAR;
@@ -133,8 +134,9 @@ extern "C" __global__ void greedy_states(
             high = fmax(high, off);
         }
     );
-    leave(LEAST, low, 0, partials);
-    leave(LARGEST, high, 1, partials);
+    leave(LEAST, low, 0, board);
+    leave(LARGEST, high, 1, board);
+    finish(1, 1, 0, board, numbers);
 }
 
 // --- the chain of a policy, and its transpose --------------------------------------------------------------
@@ -328,11 +330,11 @@ __device__ inline void over_rows(
     }
 }
 
-// out = P e less the middle of e, which lies between last[0] and last[1]; h += out. Partials: min, max of out.
+// out = P e less the middle of e, which lies between last[0] and last[1]; h += out. Numbers: min, max of out.
 // Each sweep centres what the one before has left, so h moves by a constant that does not matter.
 extern "C" __global__ void value_sweep(
     i64 n, const i64* starts, const int* cols, const double* vals, double damping, const double* last,
-    const double* e, double* out, double* h, double* partials
+    const double* e, double* out, double* h, double* board, double* numbers
 ) {
     const double middle = (last[0] + last[1]) / 2;
     double low = FAR, high = -FAR;
@@ -344,14 +346,15 @@ extern "C" __global__ void value_sweep(
         low = fmin(low, sum);
         high = fmax(high, sum);
     });
-    leave(LEAST, low, 0, partials);
-    leave(LARGEST, high, 1, partials);
+    leave(LEAST, low, 0, board);
+    leave(LARGEST, high, 1, board);
+    finish(1, 1, 0, board, numbers);
 }
 
-// out = nu P / total with the rows of the transpose. Partials: sum |out - nu / total|, sum out.
+// out = nu P / total with the rows of the transpose. Numbers: sum |out - nu / total|, sum out.
 extern "C" __global__ void law_sweep(
     i64 n, const i64* starts, const int* cols, const double* vals, double damping, const double* total,
-    const double* nu, double* out, double* partials
+    const double* nu, double* out, double* board, double* numbers
 ) {
     const double part = 1 / total[1];
     double change = 0, mass = 0;
@@ -363,8 +366,9 @@ extern "C" __global__ void law_sweep(
         change += fabs(sum - old);
         mass += sum;
     });
-    leave(SUM, change, 0, partials);
-    leave(SUM, mass, 1, partials);
+    leave(SUM, change, 0, board);
+    leave(SUM, mass, 1, board);
+    finish(0, 0, 2, board, numbers);
 }
 
 // F[s, k] = sum_a pi(a|s) G_k(s, a) - shares[k]; rows of `width` floats.
@@ -383,12 +387,12 @@ extern "C" __global__ void quota_block(
     }
 }
 
-// out = F + P H for the columns from `first` on, a lane each. Partials: min of the residual for every column,
+// out = F + P H for the columns from `first` on, a lane each. Numbers: min of the residual for every column,
 // then max. The lanes fetch the entries of a row side by side and hand them round.
 template <class Real>
 __device__ inline void sweep_block(
     i64 n, i64 K, i64 width, i64 first, const i64* starts, const int* cols, const double* vals, double damping,
-    const Real* F, const Real* H, Real* out, double* partials
+    const Real* F, const Real* H, Real* out, double* board
 ) {
     __shared__ double lows[MOST_THREADS], highs[MOST_THREADS];
     const i64 c = first + lane();
@@ -428,32 +432,32 @@ __device__ inline void sweep_block(
             low = fmin(low, lows[t]);
             high = fmax(high, highs[t]);
         }
-        partials[c * (i64)gridDim.x + blockIdx.x] = low;
-        partials[(K + c) * (i64)gridDim.x + blockIdx.x] = high;
+        board[1 + c * gridDim.x + blockIdx.x] = low;
+        board[1 + (K + c) * gridDim.x + blockIdx.x] = high;
     }
 }
 
 extern "C" __global__ void block_sweep(
     i64 n, i64 K, i64 width, i64 first, const i64* starts, const int* cols, const double* vals, double damping,
-    const float* F, const float* H, float* out, double* partials
+    const float* F, const float* H, float* out, double* board
 ) {
-    sweep_block(n, K, width, first, starts, cols, vals, damping, F, H, out, partials);
+    sweep_block(n, K, width, first, starts, cols, vals, damping, F, H, out, board);
 }
 
 extern "C" __global__ void wide_block_sweep(
     i64 n, i64 K, i64 width, i64 first, const i64* starts, const int* cols, const double* vals, double damping,
-    const double* F, const double* H, double* out, double* partials
+    const double* F, const double* H, double* out, double* board
 ) {
-    sweep_block(n, K, width, first, starts, cols, vals, damping, F, H, out, partials);
+    sweep_block(n, K, width, first, starts, cols, vals, damping, F, H, out, board);
 }
 
 // --- what a policy amounts to ------------------------------------------------------------------------------
 
-// Partials: share of each quota, sum r x with r as in `pair_values`, sum nu e; x = pi nu.
+// Numbers: share of each quota, sum r x with r as in `pair_values`, sum nu e; x = pi nu.
 extern "C" __global__ void totals(
     i64 n, i64 K, const i64* ptr, const i64* gptr, const int* gcol, const double* gval, i64 by_state,
     const double* r, double base, double scale, const double* pi, const double* nu, const double* e,
-    double* partials
+    double* board
 ) {
     __shared__ double shares[MOST_QUOTAS];
     for (i64 k = threadIdx.x; k < K; k += blockDim.x) shares[k] = 0;
@@ -470,9 +474,9 @@ extern "C" __global__ void totals(
         }
     }
     __syncthreads();
-    for (i64 k = threadIdx.x; k < K; k += blockDim.x) partials[k * (i64)gridDim.x + blockIdx.x] = shares[k];
-    leave(SUM, gain, K, partials);
-    leave(SUM, mean, K + 1, partials);
+    for (i64 k = threadIdx.x; k < K; k += blockDim.x) board[1 + k * gridDim.x + blockIdx.x] = shares[k];
+    leave(SUM, gain, K, board);
+    leave(SUM, mean, K + 1, board);
 }
 
 // x = pi nu.
@@ -546,14 +550,14 @@ extern "C" __global__ void deviations(
     }
 }
 
-// Partials: for each pair k >= l of rows of D, numbered row by row and one to each blockIdx.y, their product.
-extern "C" __global__ void gram(i64 total, const double* D, double* partials) {
+// Numbers: for each pair k >= l of rows of D, numbered row by row and one to each blockIdx.y, their product.
+extern "C" __global__ void gram(i64 total, const double* D, double* board) {
     i64 k = 0;
     while ((k + 1) * (k + 2) / 2 <= blockIdx.y) k++;
     const double *a = D + k * total, *b = D + (blockIdx.y - k * (k + 1) / 2) * total;
     double sum = 0;
     for (i64 m = thread(); m < total; m += threads()) sum += a[m] * b[m];
-    leave(SUM, sum, blockIdx.y, partials);
+    leave(SUM, sum, blockIdx.y, board);
 }
 
 extern "C" __global__ void shift(i64 n, i64 K, i64 width, const double* h, const float* H, const double* d, double* out) {
@@ -566,11 +570,11 @@ extern "C" __global__ void shift(i64 n, i64 K, i64 width, const double* h, const
 
 // --- the certificate: bounds with rounding errors added outward, as in certificate/rounded.py ------------------
 
-// Partials: max over pairs of pay * r + G mu + P h - h_s, where |h| <= size.
+// Numbers: max over pairs of pay * r + G mu + P h - h_s, where |h| <= size.
 extern "C" __global__ void ceiling_states(
     i64 n, i64 chunk, const i64* ptr, const Offset* row, const int* col, const Prob* val, const double* r,
     double pay, const i64* gptr, const int* gcol, const double* gval, i64 by_state, const double* mu,
-    const double* h, double size, double* room, double* partials
+    const double* h, double size, double* room, double* board, double* numbers
 ) {
     double top = -FAR;
     over_chunks(
@@ -590,15 +594,16 @@ extern "C" __global__ void ceiling_states(
             }
         }
     );
-    leave(LARGEST, top, 0, partials);
+    leave(LARGEST, top, 0, board);
+    finish(0, 1, 0, board, numbers);
 }
 
 // e = f + P_pi h - h for the membership f of quota k, or for the rewards where k < 0; |h| <= size and
-// |f| <= size_f. Every long-run law of the policy gives f a mean between the partials: min e, max e.
+// |f| <= size_f. Every long-run law of the policy gives f a mean between the numbers: min e, max e.
 extern "C" __global__ void mean_bounds(
     i64 n, const i64* ptr, const Offset* row, const int* col, const Prob* val, const double* r, const i64* gptr,
     const int* gcol, const double* gval, i64 by_state, i64 k, const double* pi, const double* h, double size_f,
-    double size, double* e, double* partials
+    double size, double* e, double* board, double* numbers
 ) {
     const Sets sets = {gptr, gcol, gval, by_state};
     double low = FAR, high = -FAR;
@@ -619,13 +624,14 @@ extern "C" __global__ void mean_bounds(
         low = fmin(low, off - error);
         high = fmax(high, off + error);
     }
-    leave(LEAST, low, 0, partials);
-    leave(LARGEST, high, 1, partials);
+    leave(LEAST, low, 0, board);
+    leave(LARGEST, high, 1, board);
+    finish(1, 1, 0, board, numbers);
 }
 
-// Partials: how far a row of the model and a row of the policy are from adding up to one, at most.
+// Numbers: how far a row of the model and a row of the policy are from adding up to one, at most.
 extern "C" __global__ void defects(
-    i64 n, const i64* ptr, const Offset* row, const Prob* val, const double* pi, double* partials
+    i64 n, const i64* ptr, const Offset* row, const Prob* val, const double* pi, double* board, double* numbers
 ) {
     double of_model = 0, of_policy = 0;
     for (i64 s = group(); s < n; s += groups()) {
@@ -636,6 +642,7 @@ extern "C" __global__ void defects(
         }
         of_policy = fmax(of_policy, fabs(mass - 1) + (ptr[s + 1] - ptr[s]) * EPS * mass);
     }
-    leave(LARGEST, of_model, 0, partials);
-    leave(LARGEST, of_policy, 1, partials);
+    leave(LARGEST, of_model, 0, board);
+    leave(LARGEST, of_policy, 1, board);
+    finish(0, 2, 0, board, numbers);
 }

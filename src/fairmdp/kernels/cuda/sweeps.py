@@ -74,13 +74,13 @@ class CudaSweeps:
     def improve(self, h: Any, mu: Any, tau: float) -> Backup:
         """Softmax policy of r + G.T mu at relative values h."""
         pi, e = self._of_pairs(), self._vector()
-        numbers = self._backup("soft_states", mu, float(tau), RARE, h, pi, e, least=1, largest=2)
+        numbers = self._backup("soft_states", mu, float(tau), RARE, h, pi, e, columns=3)
         return Backup(pi, e, *self.get(numbers).tolist())
 
     def greedy(self, h: Any, mu: Any, choice: Any, tie: float) -> tuple[Any, Backup]:
         """Best pair of every state at h, the old one where it is within tie of it."""
         pi, e, choice = self._of_pairs(), self._vector(), self.put(choice).astype(np.int64)
-        numbers = self._backup("greedy_states", mu, float(tie), h, choice, pi, e, least=1, largest=1)
+        numbers = self._backup("greedy_states", mu, float(tie), h, choice, pi, e, columns=2)
         low, high = self.get(numbers).tolist()
         return choice, Backup(pi, e, low, high, high)
 
@@ -98,7 +98,7 @@ class CudaSweeps:
             for row in numbers:
                 last = self.launcher.reduce(
                     variant, "value_sweep", self.n_states, self.n_states, *chain, self.damping, last, e, out,
-                    h, least=1, largest=1, out=row,
+                    h, out=row,
                 )  # fmt: skip
                 e, out, work = out, work, out
             self.sweeps += self._look
@@ -120,7 +120,7 @@ class CudaSweeps:
             for row in ends:
                 numbers = self.launcher.reduce(
                     variant, "law_sweep", self.n_states, self.n_states, *turned, self.damping, numbers, nu,
-                    out, sums=2, out=row,
+                    out, out=row,
                 )  # fmt: skip
                 nu, out, work = out, work, out
             self.sweeps += self._look
@@ -135,9 +135,11 @@ class CudaSweeps:
     def totals(self, pi: Any, nu: Any, e: Any) -> tuple[Any, float, float]:
         """Share of each quota, reward, and mean of e under a policy and its law."""
         mdp, K = self.problem.mdp, self.n_quotas
-        numbers = self.get(
-            self._reduce("totals", K, mdp.ptr, *self._G, mdp.r, *self._pay, pi, nu, e, sums=K + 2)
-        )
+        columns, n = (K + 2, self.n_states, self._model), self.n_states
+        board = self.launcher.board(*columns)
+        args = n, K, mdp.ptr, *self._G, mdp.r, *self._pay, pi, nu, e, board
+        self.launcher.launch(self._model, "totals", n, *args)
+        numbers = self.get(self.launcher.fold(*columns))
         return numbers[:K], float(numbers[K]), float(numbers[K + 1])
 
     def occupancy(self, pi: Any, nu: Any) -> Any:
@@ -173,9 +175,9 @@ class CudaSweeps:
             ends - played[states], mdp.ptr, *self._P, *self._G, pi, nu, H, D,
         )  # fmt: skip
         pairs = K * (K + 1) // 2
-        C[np.tril_indices(K)] = self.get(
-            launcher.reduce(self._model, "gram", total, total, D, sums=pairs, rows=pairs)
-        )
+        columns = pairs, total, self._model
+        launcher.launch(self._model, "gram", total, total, D, launcher.board(*columns), rows=pairs)
+        C[np.tril_indices(K)] = self.get(launcher.fold(*columns))
         return C + np.tril(C, -1).T
 
     def shift(self, h: Any, H: Any, d: Any) -> Any:
@@ -201,7 +203,7 @@ class CudaSweeps:
         return float(
             self._reduce(
                 "ceiling_states", self._chunk, mdp.ptr, *self._P, mdp.r, float(pay), *self._G, self.put(mu),
-                h, float(size), self._of_pairs(), largest=1, variant=self._backups,
+                h, float(size), self._of_pairs(), columns=1, variant=self._backups,
             )[0]
         )  # fmt: skip
 
@@ -214,7 +216,7 @@ class CudaSweeps:
         low, high = self.get(
             self._reduce(
                 "mean_bounds", mdp.ptr, *self._P, mdp.r, *self._G, k, pi, h, float(size_f), float(size), e,
-                least=1, largest=1,
+                columns=2,
             )
         ).tolist()  # fmt: skip
         return e, low, high
@@ -222,14 +224,14 @@ class CudaSweeps:
     def defect(self, pi: Any) -> float:
         """Bound on the relative error of an entry of the policy's chain, against rows that add up to one."""
         mdp = self.problem.mdp
-        numbers = self._reduce("defects", mdp.ptr, mdp.row, mdp.val, pi, largest=2, variant=self._rows)
+        numbers = self._reduce("defects", mdp.ptr, mdp.row, mdp.val, pi, columns=2, variant=self._rows)
         actions = int((mdp.ptr[1:] - mdp.ptr[:-1]).max())
         return (actions + 6) * EPS + 2 * float(numbers.sum())
 
     def push(self, turned: Chain, x: Any) -> Any:
         """Return x P, from the transpose of P."""
         ones, out = self.launcher.xp.ones(2), self._vector()
-        self._reduce("law_sweep", *turned, 0.0, ones, x, out, sums=2, variant=self._of_chain(turned))
+        self._reduce("law_sweep", *turned, 0.0, ones, x, out, columns=2, variant=self._of_chain(turned))
         return out
 
     def _block_sweeps(
@@ -239,17 +241,17 @@ class CudaSweeps:
         launcher, n, width = self.launcher, self.n_states, F.shape[1]
         variant = self._model._replace(lanes=launcher.lanes(columns))
         spare = [launcher.xp.empty_like(F), launcher.xp.empty_like(F)]
-        partials = launcher.partials(2 * columns, n, variant)
+        board = launcher.board(2 * columns, n, variant)
         span, given = (math.inf if columns else 0.0), source
         for _ in range(self.most if columns else 0):
             target = spare.pop()
             for first in range(0, columns, variant.lanes):
                 launcher.launch(
                     variant, kernel, n, n, columns, width, first, *chain, self.damping, F, source, target,
-                    partials,
+                    board,
                 )  # fmt: skip
             self.sweeps += columns
-            ends = self.get(launcher.fold(partials, columns, columns))
+            ends = self.get(launcher.fold(2 * columns, n, variant, columns, columns))
             span = float((ends[columns:] - ends[:columns]).max())
             if source is not given:
                 spare.append(source)
@@ -258,12 +260,12 @@ class CudaSweeps:
                 break
         return source, span
 
-    def _backup(self, name: str, mu: Any, *args: Any, least: int, largest: int) -> Any:
+    def _backup(self, name: str, mu: Any, *args: Any, columns: int) -> Any:
         """A reduction over the states that begins with r + G.T mu + P h."""
         mdp = self.problem.mdp
         return self._reduce(
             name, self._chunk, mdp.ptr, *self._P, mdp.r, *self._pay, *self._G, self.put(mu), *args,
-            least=least, largest=largest, variant=self._backups,
+            columns=columns, variant=self._backups,
         )  # fmt: skip
 
     def _quota_block(self, pi: Any, shares: Any) -> Any:
@@ -283,10 +285,10 @@ class CudaSweeps:
     def _of_chain(self, chain: Chain) -> Variant:
         return self._model._replace(lanes=self.launcher.row_lanes(chain.cols.size / self.n_states))
 
-    def _reduce(self, name: str, *args: Any, variant: Variant | None = None, **counts: int) -> Any:
+    def _reduce(self, name: str, *args: Any, columns: int, variant: Variant | None = None) -> Any:
         """A reduction over the states."""
         variant = variant or self._model
-        return self.launcher.reduce(variant, name, self.n_states, self.n_states, *args, **counts)
+        return self.launcher.reduce(variant, name, self.n_states, self.n_states, *args, columns=columns)
 
 
 class CudaFactored(CudaSweeps):

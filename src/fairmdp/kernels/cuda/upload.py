@@ -37,7 +37,7 @@ class Uploader:
             self._lanes = [self._lane() for _ in range(WORKERS)]
         source = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         out = self._cupy.empty(array.shape, array.dtype)
-        self._cupy.cuda.get_current_stream().synchronize()  # this memory may still be in use for something else
+        self._cupy.cuda.get_current_stream().synchronize()  # its memory may still be in use
         with ThreadPoolExecutor(WORKERS) as pool:
             list(pool.map(lambda k: self._carry(self._lanes[k], source, out.data.ptr, k), range(WORKERS)))
         return out
