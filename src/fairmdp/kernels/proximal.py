@@ -409,6 +409,47 @@ def _curvature(rows: Scratch, single: int, blocks: int, total: float, damping: F
 
 
 @njit(cache=True, nogil=True)
+def resist(model: Model, pull: float, start: F8, h: F8, g: F8) -> float:
+    """Add the slope of ``pull |h - start|^2 / 2`` to g; returns sqrt(sum g^2 / w)."""
+    square = 0.0
+    for s in range(g.size):
+        g[s] += pull * model.w[s] * (h[s] - start[s])
+        square += g[s] * g[s] / model.w[s]
+    return np.sqrt(square)
+
+
+@njit(cache=True, nogil=True)
+def along(model: Model, pull: float, start: F8, h: F8, g: F8, d: F8) -> tuple[float, float, float, float]:
+    """Longest move of a state in direction d; g @ d; slope and curvature of the pull towards the start."""
+    longest, slope, drift, bend = 0.0, 0.0, 0.0, 0.0
+    for s in range(d.size):
+        longest = max(longest, abs(d[s]))
+        slope += g[s] * d[s]
+        drift += pull * model.w[s] * (h[s] - start[s]) * d[s]
+        bend += pull * model.w[s] * d[s] * d[s]
+    return longest, slope, drift, bend
+
+
+@njit(cache=True, nogil=True)
+def advance(
+    model: Model, step: float, d: F8, u: F8, common: float, radius: float, h: F8, q: F8, extra: F8
+) -> None:
+    """H += step d and q += step u, in place.
+
+    The damping of states that d moves beyond a radius grows with the excess; that of the others fades.
+    """
+    for s in range(h.size):
+        h[s] += step * d[s]
+        for i in range(model.pairs[s], model.pairs[s + 1]):
+            q[i] += step * u[i]
+        move = abs(d[s])
+        if move > radius:
+            extra[s] = min(max(extra[s], common) * min(move / max(radius, 1e-300), 50.0), 10.0)
+        else:
+            extra[s] *= 0.5
+
+
+@njit(cache=True, nogil=True)
 def distance(model: Model, z: F8, centre: F8) -> float:
     """sqrt(sum w (z - centre)^2)."""
     square = 0.0

@@ -375,7 +375,7 @@ class _Run:
         k, model, scratch = self.kernels, self.model, self.scratch
         u, none = np.zeros_like(point.q), np.zeros_like(point.q)
         g, d, start = np.zeros_like(point.h), np.zeros_like(point.h), point.h.copy()
-        pull = tau * sigma * model.w
+        pull = tau * sigma
         point.lam, _ = k.project(
             model, scratch, centre, point.q, u, 0.0, sigma, c, point.lam, point.z, point.theta
         )
@@ -383,8 +383,7 @@ class _Run:
             self.deadline.check()
             norm, worst = k.flow(model, point.z, g)
             if tau:
-                g += pull * (point.h - start)
-                norm = math.sqrt(float((g * g / model.w).sum()))
+                norm = k.resist(model, pull, start, point.h, g)
             if close(point, norm, worst):
                 break
             common = _DAMPING * min(1.0, norm)
@@ -394,12 +393,10 @@ class _Run:
                 model, scratch, point.z, point.loose, g / sigma, damping, cg_tol, _CG, d
             )
             k.advantages(model, none, d, u)
-            slope, bend = float((g * d).sum()), float((pull * d * d).sum())
-            drift = float((pull * (point.h - start) * d).sum())
+            longest, slope, drift, bend = k.along(model, pull, start, point.h, g, d)
             step = self._line_search(point, centre, sigma, c, u, slope, drift, bend)
-            _adapt(point, np.abs(d), step, common)
-            point.h += step * d
-            point.q += step * u
+            point.radius = _radius(point.radius, step, longest)
+            k.advance(model, step, d, u, common, point.radius, point.h, point.q, point.extra)
             if count % 8 == 0:  # rounding adds up
                 k.advantages(model, r, point.h, point.q)
 
@@ -540,19 +537,14 @@ class _Run:
         return min(wanted, _RAISE, 0.5 * self.free / owed if owed > 0 else _RAISE)
 
 
-def _adapt(point: _Point, moves: Floats, step: float, common: float) -> None:
-    """Damp the states whose own move cut the step short.
+def _radius(radius: float, step: float, longest: float) -> float:
+    """Longest move of a state that is not damped, after a step of a direction with such a longest move.
 
     H hardly sees some states at their quota; Newton sends them far, and the kink where they leave their
-    quota ends the step for all. Their damping grows with the excess over a radius, and fades otherwise.
+    quota ends the step for all.
     """
-    longest = float(moves.max())
     if step < 0.3:
-        point.radius = 3 * step * longest
-    elif step >= 0.9:
-        point.radius = 2 * max(point.radius if math.isfinite(point.radius) else 0.0, longest)
-    else:
-        point.radius = 1.5 * max(step, 0.5) * longest
-    excess = np.minimum(moves / max(point.radius, 1e-300), 50.0)
-    raised = np.minimum(np.maximum(point.extra, common) * excess, 10.0)
-    point.extra = np.where(moves > point.radius, raised, 0.5 * point.extra)
+        return 3 * step * longest
+    if step >= 0.9:
+        return 2 * max(radius if math.isfinite(radius) else 0.0, longest)
+    return 1.5 * max(step, 0.5) * longest

@@ -35,6 +35,17 @@ class KernelSet(Protocol):
         tol: float, most: int, d: Floats,
     ) -> int: ...  # fmt: skip
 
+    def resist(self, model: Model, pull: float, start: Floats, h: Floats, g: Floats) -> float: ...
+
+    def along(
+        self, model: Model, pull: float, start: Floats, h: Floats, g: Floats, d: Floats
+    ) -> tuple[float, float, float, float]: ...
+
+    def advance(
+        self, model: Model, step: float, d: Floats, u: Floats, common: float, radius: float, h: Floats,
+        q: Floats, extra: Floats,
+    ) -> None: ...  # fmt: skip
+
     def distance(self, model: Model, z: Floats, centre: Floats) -> float: ...
 
     def tops(self, model: Model, q: Floats, out: Floats) -> None: ...

@@ -193,6 +193,54 @@ extern "C" __global__ void norms(i64 n, const double* w, const double* x, double
     finish(0, 1, 1, board, numbers);
 }
 
+// g += pull w (h - start). Numbers: sum g^2 / w.
+extern "C" __global__ void resist(
+    i64 n, const double* w, double pull, const double* start, const double* h, double* g, double* board,
+    double* numbers
+) {
+    double square = 0;
+    for (i64 s = thread(); s < n; s += threads()) {
+        g[s] += pull * w[s] * (h[s] - start[s]);
+        square += g[s] * g[s] / w[s];
+    }
+    leave(SUM, square, 0, board);
+    finish(0, 0, 1, board, numbers);
+}
+
+// Numbers: max |d|, sum g d, sum pull w (h - start) d, sum pull w d^2.
+extern "C" __global__ void along(
+    i64 n, const double* w, double pull, const double* start, const double* h, const double* g, const double* d,
+    double* board, double* numbers
+) {
+    double longest = 0, slope = 0, drift = 0, bend = 0;
+    for (i64 s = thread(); s < n; s += threads()) {
+        const double held = pull * w[s] * d[s];
+        longest = fmax(longest, fabs(d[s]));
+        slope += g[s] * d[s];
+        drift += held * (h[s] - start[s]);
+        bend += held * d[s];
+    }
+    leave(LARGEST, longest, 0, board);
+    leave(SUM, slope, 1, board);
+    leave(SUM, drift, 2, board);
+    leave(SUM, bend, 3, board);
+    finish(0, 1, 3, board, numbers);
+}
+
+// h += step d, q += step u; `extra` grows where |d| exceeds the radius, and is halved elsewhere.
+extern "C" __global__ void advance(
+    i64 n, i64 n_pairs, double step, const double* d, const double* u, double common, double radius, double* h,
+    double* q, double* extra
+) {
+    for (i64 i = thread(); i < n_pairs; i += threads()) {
+        q[i] += step * u[i];
+        if (i >= n) continue;
+        h[i] += step * d[i];
+        const double move = fabs(d[i]), excess = fmin(move / fmax(radius, 1e-300), 50.0);
+        extra[i] = move > radius ? fmin(fmax(extra[i], common) * excess, 10.0) : extra[i] / 2;
+    }
+}
+
 // --- Newton's direction ------------------------------------------------------------------------------------
 
 // What a group adds to the curvature: nothing, where it is tight and has one pair with z > 0; its rows as they are,

@@ -128,6 +128,27 @@ class CudaProximal:
                 return count
         return most
 
+    def resist(self, model: Model, pull: float, start: Any, h: Any, g: Any) -> float:
+        """Add the slope of ``pull |h - start|^2 / 2`` to g; returns sqrt(sum g^2 / w)."""
+        args = g.size, model.w, float(pull), start, h, g
+        return math.sqrt(self._numbers(self._alone(model), "resist", g.size, *args, columns=1)[0])
+
+    def along(
+        self, model: Model, pull: float, start: Any, h: Any, g: Any, d: Any
+    ) -> tuple[float, float, float, float]:
+        """Longest move of a state in direction d; g @ d; slope and curvature of the pull to the start."""
+        args = d.size, model.w, float(pull), start, h, g, d
+        longest, slope, drift, bend = self._numbers(self._alone(model), "along", d.size, *args, columns=4)
+        return longest, slope, drift, bend
+
+    def advance(
+        self, model: Model, step: float, d: Any, u: Any, common: float, radius: float, h: Any, q: Any,
+        extra: Any,
+    ) -> None:  # fmt: skip
+        """H += step d and q += step u, in place; damping grows beyond a radius and fades within."""
+        args = h.size, q.size, float(step), d, u, float(common), float(radius), h, q, extra
+        self.launcher.launch(self._alone(model), "advance", q.size, *args)
+
     def distance(self, model: Model, z: Any, centre: Any) -> float:
         """sqrt(sum w (z - centre)^2)."""
         S = model.w.size
