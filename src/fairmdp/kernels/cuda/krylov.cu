@@ -1,0 +1,76 @@
+// The vector work of `kernels/bicgstab.py`, a kernel for each of its functions, and the policy of an occupancy.
+// Numbers come as they were left on the device: dots are w A x and |A x|^2, ends are min r, max r, shadow r, |r|^2.
+
+const double TINY = 1e-300;  // half a step may leave nothing
+
+// out = x - P x + lift x[pin]. Partials: dots.
+extern "C" __global__ void krylov_times(
+    i64 n, const i64* starts, const int* cols, const double* vals, double lift, i64 pin, const double* x,
+    const double* w, double* out, double* partials
+) {
+    const double lifted = lift * x[pin];
+    double along = 0, square = 0;
+    for (i64 s = group(); s < n; s += groups()) {
+        double sum = 0;
+        for (i64 k = starts[s] + lane(); k < starts[s + 1]; k += LANES) sum += vals[k] * x[cols[k]];
+        sum = lane_sum(sum);
+        if (lane() == 0) {
+            const double y = x[s] - sum + lifted;
+            out[s] = y;
+            along += w[s] * y;
+            square += y * y;
+        }
+    }
+    leave(SUM, along, 0, partials);
+    leave(SUM, square, 1, partials);
+}
+
+// out = r - alpha v.
+extern "C" __global__ void krylov_half(
+    i64 n, const double* r, const double* v, const double* ends, const double* first, double* out
+) {
+    const double alpha = ends[2] / first[0];
+    for (i64 s = thread(); s < n; s += threads()) out[s] = r[s] - alpha * v[s];
+}
+
+// x += alpha p + omega s; r = s - omega t. Partials: ends of r.
+extern "C" __global__ void krylov_step(
+    i64 n, const double* p, const double* half, const double* t, const double* shadow, const double* ends,
+    const double* first, const double* second, double* x, double* r, double* partials
+) {
+    const double alpha = ends[2] / first[0], omega = second[0] / (second[1] + TINY);
+    double low = FAR, high = -FAR, along = 0, square = 0;
+    for (i64 s = thread(); s < n; s += threads()) {
+        x[s] += alpha * p[s] + omega * half[s];
+        const double left = half[s] - omega * t[s];
+        r[s] = left;
+        low = fmin(low, left);
+        high = fmax(high, left);
+        along += shadow[s] * left;
+        square += left * left;
+    }
+    leave(LEAST, low, 0, partials);
+    leave(LARGEST, high, 1, partials);
+    leave(SUM, along, 2, partials);
+    leave(SUM, square, 3, partials);
+}
+
+// out = r + beta (p - omega v).
+extern "C" __global__ void krylov_turn(
+    i64 n, const double* p, const double* r, const double* v, const double* first, const double* second,
+    const double* ends, double* out
+) {
+    const double omega = second[0] / (second[1] + TINY), beta = ends[2] / first[0] / omega;
+    for (i64 s = thread(); s < n; s += threads()) out[s] = r[s] + beta * (p[s] - omega * v[s]);
+}
+
+// pi = x divided by its sum over the actions; the pair `choice` where that sum is not above `least`.
+extern "C" __global__ void policy_states(
+    i64 n, const i64* ptr, const double* x, const i64* choice, double least, double* pi
+) {
+    for (i64 s = thread(); s < n; s += threads()) {
+        double mass = 0;
+        for (i64 i = ptr[s]; i < ptr[s + 1]; i++) mass += x[i];
+        for (i64 i = ptr[s]; i < ptr[s + 1]; i++) pi[i] = mass > least ? x[i] / mass : i == choice[s];
+    }
+}
