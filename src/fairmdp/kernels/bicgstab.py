@@ -22,6 +22,7 @@ MOST = 20_000  # products of one solve
 _LOOK = 4  # steps from one look at what is left to the next
 _PATIENCE = 2000  # products without what is left being halved, after which no more is hoped for
 _ORTHOGONAL = 1e-10  # cosine of residual and shadow below which another shadow is taken
+_WORSE = 1e6  # growth of what is left beyond which too few digits remain
 _PART = 1e-3  # what one solve leaves of a law's residual, in its norm ...
 _TRUST = 100.0  # ... and by how much the next correction may exceed that part of the last one
 _CORRECTIONS = 6
@@ -108,7 +109,7 @@ def solve(vectors: Vectors, b: Any, tol: float, *, span: bool = False, most: int
                     best, least = x.copy(), left
                 if least < 0.5 * goal:
                     goal, end = least, min(most, products + _PATIENCE)
-                if not least > tol or products >= end or not math.isfinite(left):
+                if not least > tol or products >= end or not left < _WORSE * least:
                     break
                 if abs(numbers[2]) <= _ORTHOGONAL * math.sqrt(size * numbers[3]):
                     shadow, p, ends, size = r, r, vectors.ends(r, r), numbers[3]
