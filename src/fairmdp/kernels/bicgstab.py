@@ -6,7 +6,7 @@ Let P be a chain, nu a guess of its law, and one state the pin. Two systems are 
     y - y P = nu P - nu         nu + y is the law: both sides add up to zero, and so does y
 
 Both have the eigenvalues of ``I - P`` but for the 0. What is left of the equations is looked at only now and
-then, since a look at a device takes as long as a step.
+then, since a look at a device may take as long as a step.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 MOST = 20_000  # products of one solve
-_LOOK = 4  # steps from one look at what is left to the next
 _PATIENCE = 2000  # products without what is left being halved, after which no more is hoped for
 _ORTHOGONAL = 1e-10  # cosine of residual and shadow below which another shadow is taken
 _WORSE = 1e6  # growth of what is left beyond which too few digits remain
@@ -27,7 +26,6 @@ _PART = 1e-3  # what one solve leaves of a law's residual, in its norm ...
 _TRUST = 100.0  # ... and by how much the next correction may exceed that part of the last one
 _CORRECTIONS = 6
 _TINY = 1e-300  # half a step may leave nothing
-_EPS = float(np.finfo(float).eps)
 
 
 class Vectors:
@@ -36,6 +34,8 @@ class Vectors:
     Numbers stay where the vectors are. The dots of a product are its scalar products with w and with itself,
     the ends of a residual its least and its largest entry and its scalar products with shadow and itself.
     """
+
+    look = 1  # steps from one look at what is left to the next
 
     def __init__(self, product: Callable[[Any], Any]) -> None:
         self.product = product
@@ -84,18 +84,22 @@ class Answer(NamedTuple):
 def solve(vectors: Vectors, b: Any, tol: float, *, span: bool = False, most: int = MOST) -> Answer:
     """Solve A x = b until the norm of the residual, or its span, is within tol; the best x that was met."""
     best, known, goal = 0 * b, Answer(0 * b, math.inf, 0), math.inf
-    products, end, look = 0, most, _LOOK
+    products, end, careful = 0, most, False
     while True:
         r = b - vectors.product(best)  # the residual of the steps drifts away from the true one
-        least = _left(vectors.get(vectors.ends(r, r)), span)
-        stuck = least > 0.5 * known.left  # by rounding, or by a breakdown between two looks
+        ends = vectors.ends(r, r)
+        numbers = vectors.get(ends)
+        least = _left(numbers, span)
+        stuck = least > 0.5 * known.left  # by rounding, or by a breakdown
         if not least > known.left:
             known = Answer(best, least, products)
-        if not tol < least < math.inf or products >= end or (stuck and look == 1):
+        if not tol < least < math.inf or products >= end or (stuck and careful):
             return known._replace(products=products)
-        look = 1 if stuck else look
-        shadow = scattered(r) - 0.5 if stuck else r
-        x, p, ends, size = best.copy(), r, vectors.ends(r, shadow), float(shadow @ shadow)
+        x, p, shadow, size, careful = best.copy(), r, r, numbers[3], stuck
+        if careful:
+            shadow = scattered(r) - 0.5
+            ends, size = vectors.ends(r, shadow), float(shadow @ shadow)
+        look = 1 if careful else vectors.look
         for step in itertools.count(1):
             v, first = vectors.times(p, shadow)
             s = vectors.half(r, v, ends, first)
@@ -125,11 +129,11 @@ def law(vectors: Vectors, nu: Any, tol: float) -> tuple[Any, float, int]:
     error, products = math.inf, 0
     for _ in range(_CORRECTIONS):
         residual = -vectors.product(nu)
-        residual = residual - residual.sum() * nu
-        size, rounding = (math.sqrt(float(v @ v)) for v in (residual, 2 * _EPS * nu))
-        step = solve(vectors, residual, max(_PART * size, min(rounding, size / 4)))
+        residual = residual - residual.sum() * nu  # rounding is no part of a law
+        size = math.sqrt(float(residual @ residual))
+        step = solve(vectors, residual, _PART * size)
         products += step.products
-        if step.left > 0.5 * size:  # nothing but rounding is left, or nothing helps
+        if step.left > 0.5 * size:
             break
         nu = nu + step.x
         error = _TRUST * step.left / size * float(abs(step.x).sum()) if size > 0 else 0.0

@@ -16,7 +16,10 @@ from fairmdp.kernels.cuda.sweeps import CudaSweeps
 class CudaVectors(bicgstab.Vectors):
     """`bicgstab.Vectors` of ``x - P x + lift * x[pin]``, with a kernel for each function."""
 
-    def __init__(self, launcher: Launcher, rows: Variant, chain: Chain, lift: float, pin: int) -> None:
+    def __init__(
+        self, launcher: Launcher, rows: Variant, chain: Chain, lift: float, pin: int, look: int
+    ) -> None:
+        self.look = look
         self._launcher, self._rows, self._each = launcher, rows, rows._replace(lanes=1)
         self._n, self._A = chain.starts.size - 1, (*chain, float(lift), pin)
 
@@ -78,7 +81,7 @@ class CudaKrylov(CudaSweeps):
     def law(self, chain: Chain, nu: Any, tol: float) -> tuple[Any, float]:
         """Long-run law of a chain from a guess, and an estimate of its L1 error."""
         turned = transposed(self.launcher, chain)
-        vectors = CudaVectors(self.launcher, self._of_chain(turned), turned, 0.0, 0)
+        vectors = CudaVectors(self.launcher, self._of_chain(turned), turned, 0.0, 0, self._look)
         nu, error, products = bicgstab.law(vectors, nu, tol)
         self._pin = int(nu.argmax())
         self.sweeps += products
@@ -99,7 +102,7 @@ class CudaKrylov(CudaSweeps):
         return H, span
 
     def _bias(self, chain: Chain, f: Any, tol: float) -> tuple[Any, float]:
-        vectors = CudaVectors(self.launcher, self._of_chain(chain), chain, 1.0, self._pin)
+        vectors = CudaVectors(self.launcher, self._of_chain(chain), chain, 1.0, self._pin, self._look)
         answer = bicgstab.solve(vectors, f, tol, span=True)
         self.sweeps += answer.products
         return answer.x, answer.left
