@@ -6,8 +6,8 @@
 
 Garnet: 5 actions, 5 random successors and the next state on a ring; rewards uniform. ``dual`` has 5 quotas on
 disjoint random groups that together hold half of the states, each owed 1.02 to 1.27 times its uniform
-share. ``queue`` is that of `problems.queue`, whose sizes are the room of each client: (room + 1)^3 states. Wall
-seconds from the call to the certified solution, kernels compiled before, models made before.
+share. ``queue`` is that of `problems.queue`, whose sizes are the room of each client: (room + 1)^3 states.
+Wall seconds from the call to the certified solution, kernels compiled before, models made before.
 Gaps are relative to the span of the rewards. Sizes from ``--single`` on have probabilities of 32 bits.
 
 ``bandwidth`` counts the bytes that a kernel must move: every array once, and a sector of 32 bytes for each

@@ -71,8 +71,8 @@ def solve_dual(
         minimise over mu    beta_tau(mu) - b @ mu,    tau -> 0
 
     Made for chains that mix fast: a million states take about a minute. Small models whose sweeps do not
-    converge are factored instead; where Newton's method stalls, `solve_colgen` goes on from its prices, on the
-    same device.
+    converge are factored instead; where Newton's method stalls, `solve_colgen` goes on from its prices,
+    on the same device.
 
     Parameters
     ----------
