@@ -13,9 +13,7 @@ import numpy as np
 from fairmdp.certificate import rounded
 from fairmdp.device_problem import DeviceProblem
 from fairmdp.kernels.bellman import Sweeps
-from fairmdp.kernels.cuda.krylov import CudaKrylov
 from fairmdp.kernels.cuda.launcher import out_of_memory_is_a_message
-from fairmdp.kernels.cuda.sweeps import CudaSweeps
 from fairmdp.problem import Problem
 from fairmdp.solution import Solution, Status
 from fairmdp.solvers.columns import EXACT, PENALTIES, Mixture, Search
@@ -145,8 +143,7 @@ def _begun(
     began = time.perf_counter()
     base, scale = _unit(problem)
     mu, h, nu = start_from(problem, start, scale)
-    kernels = kernels_for(problem, base, scale, on_device)
-    device = kernels.made(CudaKrylov) if isinstance(kernels, CudaSweeps) else kernels
+    device = kernels_for(problem, base, scale, on_device)
     search = Search(problem, device, _master(problem, tol), h, nu)
     search.began, search.witness = began, (search.witness[0], mu)
     if start is not None and start.has_policy:
@@ -203,8 +200,9 @@ def _concluded(
         return conclude(
             problem, policy, h, mu, tol=tol, method=_METHOD, counters={}, notes=notes, evaluated=evaluated
         )
+    device = search.device.patient() if search.way else search.device
     return conclude_where(
-        problem, search.device, policy, h, mu, tol=tol, method=_METHOD, counters=search.counters, notes=notes,
+        problem, device, policy, h, mu, tol=tol, method=_METHOD, counters=search.counters, notes=notes,
         began=search.began,
     )  # fmt: skip
 

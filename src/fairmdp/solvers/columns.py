@@ -47,6 +47,7 @@ _COLUMNS = 400
 _IMPROVEMENTS = 300
 _STUCK = 30  # improvements in a row that leave the span of the error where it was: no more will help
 _SWEEPS, _LAW_SWEEPS = 300, 2000  # of one evaluation: beyond, other ways are quicker
+_CUDA_SWEEPS, _CUDA_LAW_SWEEPS = 60, 200  # where other ways need no factors
 _STALLS = 3  # evaluations that fell short before chains are solved in another way
 _CHEAP, _FACTORED = 5000, 20_000  # states up to which chains are factored first, and at all
 _RESTART = 1e-7  # of factored chains: policy iteration passes through policies with several classes
@@ -83,7 +84,7 @@ class Search:
     def __init__(
         self,
         problem: Problem | DeviceProblem,
-        device: Sweeps | CudaKrylov,
+        device: Sweeps | CudaSweeps,
         master: Mixture,
         h: Any | None = None,
         nu: Any | None = None,
@@ -92,8 +93,9 @@ class Search:
         self.began, self.deadline = time.perf_counter(), Deadline(None)
         self.low, self.high = price_box(problem)
         device.damping = 0.1
-        self.chains: Sweeps | CudaSweeps = device  # what relative values come from
+        self.chains = device  # what relative values come from
         self.ways = _ways(device)
+        self.most = (_SWEEPS, _LAW_SWEEPS) if isinstance(device, Sweeps) else (_CUDA_SWEEPS, _CUDA_LAW_SWEEPS)
         self.way = self.stalls = 0
         self.h = device.full(0.0) if h is None else device.put(h)
         self.nu = device.full(1 / device.n_states) if nu is None else device.put(nu)
@@ -223,7 +225,7 @@ class Search:
     def law(self, pi: Any, tol: float) -> tuple[Any, float]:
         """Long-run law of a policy and an estimate of its error."""
         chain = self.device.follow(pi)
-        self.device.most = _LAW_SWEEPS
+        self.device.most = self.most[1]
         nu, error = self.nu, math.inf
         for kind in self.ways[self.way :]:
             self.deadline.check()
@@ -240,7 +242,7 @@ class Search:
     def _settle(self, pi: Any, e: Any, tol: float) -> None:
         """Relative values of a policy, in another way once one has often fallen short."""
         chain = self.device.follow(pi)
-        self.device.most = _SWEEPS
+        self.device.most = self.most[0]
         self.h, left = self.chains.settle(chain, self.h, e, tol)
         self.stalls += left > tol
         if self.stalls >= _STALLS and self.way + 1 < len(self.ways):
@@ -295,11 +297,11 @@ class Search:
         return bool(rough)
 
 
-def _ways(device: Sweeps | CudaKrylov) -> tuple[Any, ...]:
+def _ways(device: Sweeps | CudaSweeps) -> tuple[Any, ...]:
     """Ways to solve chains, from those that mix fast to those that hardly mix."""
     small = device.n_states <= _FACTORED
-    if isinstance(device, CudaKrylov):
-        return (CudaKrylov, CudaFactored) if small else (CudaKrylov,)
+    if isinstance(device, CudaSweeps):
+        return (CudaSweeps, CudaKrylov, CudaFactored) if small else (CudaSweeps, CudaKrylov)
     if device.n_states <= _CHEAP:
         return Sweeps, Factored
     return (Sweeps, Krylov, Factored) if small else (Sweeps, Krylov)
