@@ -242,6 +242,12 @@ def bandwidth(options, add):
             )  # fmt: skip
 
 
+def row_sectors(mdp):
+    """Bytes of the sectors that a row touches, its columns and its probabilities, wherever they begin."""
+    sizes = mdp.col.itemsize, mdp.val.itemsize
+    return sum((BRANCHING + 1) * size + 32 - size for size in sizes)
+
+
 def dual_kernels(problem):
     """Kernels of the dual solver at a policy of low temperature: name, bytes, milliseconds."""
     mdp, K = problem.mdp, problem.n_quotas
@@ -260,42 +266,30 @@ def dual_kernels(problem):
     variant = device._of_chain(chain)
     H, _ = device.block(chain, backup.pi, device.totals(backup.pi, nu, e)[0], None, 1.0)
     F, work = H.copy(), H.copy()
-    partials = launcher.partials(2 * K, n, device._columns)
-
-    def values():
-        device._values(h)
-
-    def soft():
-        device._reduce("soft_states", mdp.ptr, *device._G, mu, 1e-3, 1e-12, h, q, e_out, least=1, largest=2)
-
-    mu, q, e_out = device.put(np.full(K, 0.2)), device._values(h), cupy.empty(n)
+    board = launcher.board(2 * K, n, device._columns)
+    mu = np.full(K, 0.2)
     sets = sum(array.nbytes for array in problem.sets)
-    yield "pair_values", model + 16 * pairs + sector * mdp.n_transitions, timed(values)
-    yield "soft_states", 16 * pairs + 32 * n + sets, timed(soft)
-    rows = int(links / (BRANCHING + 1)) * (mdp.val.dtype.itemsize + 4) * (BRANCHING + 1)
+    yield (
+        "soft_states",
+        model + 16 * pairs + 24 * n + sets + sector * mdp.n_transitions,
+        timed(lambda: device.improve(h, mu, 1e-3)),
+    )
+    played = links // (BRANCHING + 1)
     yield (
         "follow",
-        2 * (8 * pairs + 24 * n) + mdp.row.nbytes + rows + 12 * links,
+        2 * (8 * pairs + 24 * n) + mdp.row.nbytes + played * row_sectors(mdp) + 12 * links,
         timed(lambda: device.follow(backup.pi)),
     )
-    yield (
-        "turned",
-        4 * links + sector * links + of_chain + 3 * sector * links + 32 * n,
-        timed(lambda: transposed(launcher, chain)),
-    )
+    yield "turned", 64 * links + 56 * n, timed(lambda: transposed(launcher, chain))
     yield (
         "value_sweep",
         of_chain + sector * links + 32 * n,
-        timed(
-            lambda: launcher.reduce(
-                variant, "value_sweep", n, n, *chain, 0.0, last, e, out, h, least=1, largest=1
-            )
-        ),
+        timed(lambda: launcher.reduce(variant, "value_sweep", n, n, *chain, 0.0, last, e, out, h, columns=2)),
     )
     yield (
         "law_sweep",
         of_chain + sector * links + 16 * n,
-        timed(lambda: launcher.reduce(variant, "law_sweep", n, n, *turned, 0.0, mass, nu, out, sums=2)),
+        timed(lambda: launcher.reduce(variant, "law_sweep", n, n, *turned, 0.0, mass, nu, out, columns=2)),
     )
     row = 4 * device._width
     yield (
@@ -303,7 +297,7 @@ def dual_kernels(problem):
         of_chain + max(row, sector) * links + 3 * row * n,
         timed(
             lambda: launcher.launch(
-                device._columns, "block_sweep", n, n, K, device._width, 0, *chain, 0.0, F, H, work, partials
+                device._columns, "block_sweep", n, n, K, device._width, 0, *chain, 0.0, F, H, work, board
             )
         ),
     )
@@ -339,19 +333,18 @@ def proximal_kernels(problem):
         32 * pairs + 32 * n,
         timed(
             lambda: kernels.launcher.reduce(
-                kernels._alone(model), "lift", n, n, model.pairs, model.w, centre, q, u, 0.0, 5.0, z,
-                scratch.top, scratch.second, sums=2,
+                kernels._alone(model), "lift", n, n, model.pairs, model.w, centre, q, u, 0.0, 5.0, 0.0,
+                z, scratch.top, scratch.second, scratch.search, columns=2,
             )
         ),
     )  # fmt: skip
     kernels.project(model, scratch, centre, q, u, 0.0, 5.0, c, lam, z, theta)
-    row_bytes = (mdp.val.dtype.itemsize + 4) * links
     yield (
         "flow",
-        8 * pairs + 24 * n + row_bytes + 2 * sector * links,
+        8 * pairs + 24 * n + support * row_sectors(mdp) + 2 * sector * links,
         timed(lambda: kernels.flow(model, z, g)),
     )
-    rows = _Rows(kernels, model, z, theta >= lam, model.w)
+    rows = _Rows(kernels, model, scratch.group_of, z, theta >= lam, model.w)
     p, out = cupy.ones(n, np.float32), cupy.zeros(n, np.float32)
     entries = rows.to.size
     yield "bend_rows", 8 * entries + 16 * rows.n_rows + 3 * sector * entries, timed(lambda: rows.bend(p, out))

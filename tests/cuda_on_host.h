@@ -8,7 +8,9 @@ static thread_local Place blockIdx, threadIdx;
 static Place blockDim, gridDim;
 static pthread_barrier_t all, lanes_of[1024];
 static double exchange[1024];
+static float exchange_float[1024];
 static int exchange_int[1024];
+static long long exchange_long[1024];
 
 #define __device__
 #define __global__
@@ -26,6 +28,10 @@ extern "C" void place(unsigned block, unsigned row, unsigned thread) {
     threadIdx = {thread, 0};
 }
 
+template <class T> static inline T __ldg(const T* at) { return *at; }
+
+static inline void __threadfence() {}
+
 static inline void __syncthreads() { pthread_barrier_wait(&all); }
 
 // Lanes meet in their group; where a whole warp meets, the whole block is there.
@@ -40,7 +46,9 @@ static inline double __shfl_xor_sync(unsigned mask, double x, int step) {
 }
 
 static inline double* table(double) { return exchange; }
+static inline float* table(float) { return exchange_float; }
 static inline int* table(int) { return exchange_int; }
+static inline long long* table(long long) { return exchange_long; }
 
 template <class T> static inline T __shfl_sync(unsigned mask, T x, int lane, int width) {
     pthread_barrier_t* meet = &lanes_of[threadIdx.x / LANES * LANES];

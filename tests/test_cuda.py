@@ -1,5 +1,6 @@
 """The CUDA kernel sets: on a GPU where there is one, and their source on the CPU wherever there is g++."""
 
+import ctypes
 import shutil
 import sys
 from dataclasses import replace
@@ -9,10 +10,12 @@ import numpy as np
 import pytest
 from models import lattice_queue
 from scipy.sparse import csr_array
+from scipy.sparse import random_array as sparse_random
 from tests.cuda_host import host_launcher
 from tests.test_dual import random_problem
 
 from fairmdp import (
+    MDP,
     Chain,
     DeviceError,
     DeviceProblem,
@@ -30,12 +33,16 @@ from fairmdp import (
 from fairmdp.certificate import on_device as certificate
 from fairmdp.certificate import rounded
 from fairmdp.kernels import bicgstab
-from fairmdp.kernels.bellman import Chain as SweepsChain
+from fairmdp.kernels import proximal as numba_kernels
+from fairmdp.kernels.bellman import Chain as ChainRows
 from fairmdp.kernels.bellman import Sweeps
 from fairmdp.kernels.cuda import sweeps
+from fairmdp.kernels.cuda.chains import transposed
 from fairmdp.kernels.cuda.krylov import CudaVectors
 from fairmdp.kernels.cuda.launcher import Variant, _first_gpu, open_cuda, out_of_memory_is_a_message
+from fairmdp.kernels.cuda.proximal import CudaProximal
 from fairmdp.kernels.cuda.sweeps import CudaSweeps
+from fairmdp.kernels.cuda.upload import PIECE, WORKERS, Uploader
 from fairmdp.solvers import columns, dual, on_device
 from fairmdp.solvers import mirror_sweep as mirror_sweeps
 from fairmdp.solvers.colgen import solve_colgen
@@ -43,6 +50,7 @@ from fairmdp.solvers.mirror_steps import Steps
 from fairmdp.solvers.mirror_sweep import mirror_sweep
 from fairmdp.solvers.policy import uniform_policy
 from fairmdp.solvers.prices import paid, price_box
+from fairmdp.solvers.proximal_layout import layout, place
 
 
 def gpu():
@@ -280,7 +288,7 @@ def bicgstab_vectors(launcher, where, P, pin):
         return bicgstab.Vectors(lambda x: x - M @ x + x[pin]), bicgstab.Vectors(lambda x: x - x @ M)
     chains = [csr_array(P), csr_array(P.T)]
     lists = [(M.indptr.astype(np.int64), M.indices.astype(np.int32), M.data) for M in chains]
-    forth, back = (SweepsChain(*map(launcher.put, arrays)) for arrays in lists)
+    forth, back = (ChainRows(*map(launcher.put, arrays)) for arrays in lists)
     variant = Variant(launcher.row_lanes(6))
     return CudaVectors(launcher, variant, forth, 1.0, pin, 4), CudaVectors(launcher, variant, back, 0.0, 0, 4)
 
@@ -290,6 +298,64 @@ def test_bicgstab_does_no_harm_where_there_is_no_answer(launcher):
     f = launcher.put(np.repeat([0.0, 1.0], 20))
     found = bicgstab.solve(bicgstab_vectors(launcher, "kernels", two_rooms(0.0), 0)[0], f, 1e-9, span=True)
     assert 0.5 <= found.left <= 1 and found.products < bicgstab.MOST
+
+
+def wide_problem(seed=0):
+    """A state with thousands of actions among states with few: more than a block has room for at a time."""
+    rng = np.random.default_rng(seed)
+    n = 40
+    counts = rng.integers(1, 6, n)
+    counts[33] = 2500
+    s_of = np.repeat(np.arange(n), counts)
+    P = rng.dirichlet(np.full(n, 0.1), s_of.size)
+    P[P < 1e-3] = 0.0
+    mdp = MDP(csr_array(P / P.sum(axis=1, keepdims=True)), rng.uniform(size=s_of.size), s_of)
+    pairs = np.flatnonzero(rng.uniform(size=s_of.size) < 0.3)
+    quotas = [Quota("some", states=[1, 2, 33], at_least=0.05), Quota("pairs", pairs=pairs, at_least=0.1)]
+    return Problem(mdp, quotas)
+
+
+def test_more_actions_than_a_block_has_room_for(launcher):
+    problem = wide_problem()
+    mdp = problem.mdp
+    rng = np.random.default_rng(1)
+    h, mu = rng.normal(size=mdp.n_states), np.array([0.3, 0.2])
+    cpu, device = Sweeps(mdp, problem.members, mdp.r), device_set(launcher, problem)
+    put, get = launcher.put, launcher.get
+    for tau in (0.05, 1e9):  # at the second one every action is played
+        found, wanted = device.improve(put(h), mu, tau), cpu.improve(h, mu, tau)
+        for one, other in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(get(one), other, atol=1e-12)
+        for one, other in zip(device.follow(found.pi), cpu.follow(wanted.pi), strict=True):
+            np.testing.assert_allclose(get(one), other, atol=1e-12)
+    old = mdp.pair_ptr[:-1].astype(np.int32)
+    for tie in (0.0, 10.0):
+        (choice, found), (best, wanted) = device.greedy(put(h), mu, old, tie), cpu.greedy(h, mu, old, tie)
+        np.testing.assert_array_equal(get(choice), best)
+        for one, other in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(get(one), other, atol=1e-12)
+    ceiling = certificate.ceiling(device, put(h), mu)
+    assert ceiling == pytest.approx(rounded.ceiling(problem, mdp.r, h, mu), rel=1e-12)
+
+
+def test_transpose_of_a_chain(launcher):
+    assert_transposed(launcher, 1300)
+
+
+def test_transpose_of_a_chain_by_threads(threaded):
+    assert_transposed(threaded, 600)
+
+
+def assert_transposed(launcher, n):
+    rng = np.random.default_rng(0)
+    P = sparse_random((n, n), density=0.01, format="csr", rng=rng)
+    P = P + csr_array((np.ones(n), (np.arange(n), np.zeros(n, int))), shape=(n, n))  # one column has them all
+    P.sort_indices()
+    arrays = P.indptr.astype(np.int64), P.indices.astype(np.int32), P.data
+    starts, cols, vals = map(launcher.get, transposed(launcher, ChainRows(*map(launcher.put, arrays))))
+    turned = csr_array((vals, cols, starts), shape=(n, n))
+    assert abs(turned - P.T).max() == 0
+    assert turned.nnz == P.nnz
 
 
 # --- a quota for every state ---------------------------------------------------------------------------
@@ -323,6 +389,40 @@ def test_per_state_agrees_with_the_cpu(on_proximal_launcher, tol):
     assert sol.status is Status.OPTIMAL and verify(problem, sol).ok
     assert sol.notes == ("solved on the GPU, certified on the CPU",) and cpu.notes == ()
     assert abs(sol.gain - cpu.gain) <= tol * np.ptp(problem.mdp.r)
+
+
+def test_groups_of_states_agree_with_the_cpu(on_proximal_launcher):
+    mdp = scenarios.garnet(150, 4, 4, n_quotas=0, seed=3).mdp
+    shares = Chain.of(mdp, uniform_policy(mdp)).shares
+    groups = np.array_split(np.random.default_rng(0).permutation(150)[:120], 30)
+    quotas = [Quota(f"g{k}", states=g, at_least=0.9 * shares[g].sum()) for k, g in enumerate(groups)]
+    problem = Problem(mdp, quotas)
+    sol, cpu = solve_proximal(problem, tol=1e-5, device="cuda"), solve_proximal(problem, tol=1e-5)
+    assert sol.status is Status.OPTIMAL and verify(problem, sol).ok
+    assert abs(sol.gain - cpu.gain) <= 1e-5 * np.ptp(mdp.r)
+
+
+@pytest.mark.parametrize("size", [1, 5])
+def test_newton_directions_agree_with_the_cpu(proximal_launcher, size):
+    rng = np.random.default_rng(size)
+    mdp = scenarios.garnet(200, 5, 4, n_quotas=0, seed=2).mdp
+    quotas = [
+        Quota(f"g{k}", states=np.arange(size * k, size * (k + 1)), at_least=1e-4) for k in range(160 // size)
+    ]
+    problem = Problem(mdp, quotas)
+    order = layout(problem)
+    z = rng.uniform(size=mdp.n_pairs) * (rng.uniform(size=mdp.n_pairs) < 0.4 / size)
+    loose = rng.uniform(size=order.rho.size) < 0.3
+    g, damping = rng.normal(size=200) / 200, np.full(200, 1e-3)
+    g -= g.mean()
+    found = []
+    for kernels in (numba_kernels, CudaProximal(proximal_launcher)):
+        put = kernels.put
+        model = place(problem, order, kernels).model
+        scratch, d = kernels.scratch_for(model), put(np.zeros(200))
+        kernels.direction(model, scratch, put(z), put(loose), put(g), put(damping), 1e-6, 300, d)
+        found.append(kernels.get(d))
+    np.testing.assert_allclose(found[1], found[0], atol=1e-4 * np.abs(found[0]).max())
 
 
 def test_per_state_problem_on_the_device(on_proximal_launcher):
@@ -476,6 +576,43 @@ def test_law_contains_the_exact_shares(launcher):
     assert (law.shares[:, 0] <= shares).all() and (shares <= law.shares[:, 1]).all()
     assert law.gain[0] <= gain <= law.gain[1]
     assert np.diff(law.shares, axis=1).max() < 1e-9
+
+
+# --- copies to the device ----------------------------------------------------------------------------------
+
+
+def uneven_arrays():
+    rng = np.random.default_rng(0)
+    yield rng.uniform(size=5)
+    yield rng.integers(0, 100, (WORKERS * PIECE + 12345) // 4 + 1).astype(np.int32)
+    yield rng.uniform(size=(PIECE // 32, 9))[:, ::2]
+
+
+def test_large_arrays_arrive_on_the_gpu():
+    launcher = gpu()
+    for array in uneven_arrays():
+        np.testing.assert_array_equal(launcher.get(launcher.put(array)), array)
+
+
+def test_pieces_cover_an_array():
+    def copy(target, source, size, kind, stream):
+        assert kind == "to device"
+        ctypes.memmove(target, source, size)
+
+    def empty(shape, dtype):
+        array = np.full(shape, -1, dtype)
+        return SimpleNamespace(data=SimpleNamespace(ptr=array.ctypes.data), array=array)
+
+    stream = SimpleNamespace(synchronize=lambda: None, ptr=0)
+    cuda = SimpleNamespace(
+        runtime=SimpleNamespace(memcpyAsync=copy, memcpyHostToDevice="to device"),
+        alloc_pinned_memory=bytearray,
+        Stream=lambda non_blocking: stream,
+        get_current_stream=lambda: stream,
+    )
+    upload = Uploader(SimpleNamespace(cuda=cuda, empty=empty, asarray=lambda a: SimpleNamespace(array=a)))
+    for array in uneven_arrays():
+        np.testing.assert_array_equal(upload(array).array, array)
 
 
 # --- what cannot be used ---------------------------------------------------------------------------------

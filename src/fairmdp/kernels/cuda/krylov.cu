@@ -3,10 +3,10 @@
 
 const double TINY = 1e-300;  // half a step may leave nothing
 
-// out = x - P x + lift x[pin]. Partials: dots.
+// out = x - P x + lift x[pin]. Numbers: dots.
 extern "C" __global__ void krylov_times(
     i64 n, const i64* starts, const int* cols, const double* vals, double lift, i64 pin, const double* x,
-    const double* w, double* out, double* partials
+    const double* w, double* out, double* board, double* numbers
 ) {
     const double lifted = lift * x[pin];
     double along = 0, square = 0;
@@ -21,8 +21,9 @@ extern "C" __global__ void krylov_times(
             square += y * y;
         }
     }
-    leave(SUM, along, 0, partials);
-    leave(SUM, square, 1, partials);
+    leave(SUM, along, 0, board);
+    leave(SUM, square, 1, board);
+    finish(0, 0, 2, board, numbers);
 }
 
 // out = r - alpha v.
@@ -33,10 +34,10 @@ extern "C" __global__ void krylov_half(
     for (i64 s = thread(); s < n; s += threads()) out[s] = r[s] - alpha * v[s];
 }
 
-// x += alpha p + omega s; r = s - omega t. Partials: ends of r.
+// x += alpha p + omega s; r = s - omega t. Numbers: ends of r.
 extern "C" __global__ void krylov_step(
     i64 n, const double* p, const double* half, const double* t, const double* shadow, const double* ends,
-    const double* first, const double* second, double* x, double* r, double* partials
+    const double* first, const double* second, double* x, double* r, double* board, double* numbers
 ) {
     const double alpha = ends[2] / first[0], omega = second[0] / (second[1] + TINY);
     double low = FAR, high = -FAR, along = 0, square = 0;
@@ -49,10 +50,11 @@ extern "C" __global__ void krylov_step(
         along += shadow[s] * left;
         square += left * left;
     }
-    leave(LEAST, low, 0, partials);
-    leave(LARGEST, high, 1, partials);
-    leave(SUM, along, 2, partials);
-    leave(SUM, square, 3, partials);
+    leave(LEAST, low, 0, board);
+    leave(LARGEST, high, 1, board);
+    leave(SUM, along, 2, board);
+    leave(SUM, square, 3, board);
+    finish(1, 1, 2, board, numbers);
 }
 
 // out = r + beta (p - omega v).

@@ -30,7 +30,7 @@ class CudaVectors(bicgstab.Vectors):
     def times(self, x: Any, w: Any) -> tuple[Any, Any]:
         """Product A x and its dots."""
         out = self._empty()
-        return out, self._reduce(self._rows, "krylov_times", *self._A, x, w, out, sums=2)
+        return out, self._reduce(self._rows, "krylov_times", *self._A, x, w, out, columns=2)
 
     def half(self, r: Any, v: Any, ends: Any, first: Any) -> Any:
         """Residual after the first half of a step."""
@@ -46,7 +46,7 @@ class CudaVectors(bicgstab.Vectors):
         """Move x, in place; the residual then, and its ends."""
         r = self._empty()
         args = p, s, t, shadow, ends, first, second, x, r
-        return r, self._reduce(self._each, "krylov_step", *args, least=1, largest=1, sums=2)
+        return r, self._reduce(self._each, "krylov_step", *args, columns=4)
 
     def turn(self, p: Any, r: Any, v: Any, first: Any, second: Any, ends: Any) -> Any:
         """Direction of the next step."""
@@ -61,8 +61,8 @@ class CudaVectors(bicgstab.Vectors):
         self._launcher.launch(self._each, kernel, self._n, self._n, *args, out)
         return out
 
-    def _reduce(self, variant: Variant, kernel: str, *args: Any, **counts: int) -> Any:
-        return self._launcher.reduce(variant, kernel, self._n, self._n, *args, **counts)
+    def _reduce(self, variant: Variant, kernel: str, *args: Any, columns: int) -> Any:
+        return self._launcher.reduce(variant, kernel, self._n, self._n, *args, columns=columns)
 
     def _empty(self) -> Any:
         return self._launcher.xp.empty(self._n)

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fairmdp.errors import DeviceError
+from fairmdp.kernels.cuda.upload import Uploader
 
 MOST_QUOTAS = 4096  # what the shared memory of a block has room for
 _THREADS = 256  # of a block
+_CHUNK = 256  # items that a block takes at a time, at most
 _BLOCKS = 16  # for each multiprocessor
 _OFFER = 'to solve on the CPU, leave device out or say device="cpu"'
 
@@ -61,6 +63,8 @@ class Launcher:
         From a variant and a kernel's name to the kernel.
     blocks, threads, warp
         Largest grid, size of a block, and threads that may share an item.
+    upload
+        Brings an array to the device.
     """
 
     def __init__(
@@ -70,8 +74,11 @@ class Launcher:
         blocks: int,
         threads: int = _THREADS,
         warp: int = 32,
+        upload: Callable[[Any], Any] | None = None,
     ) -> None:
         self.xp, self._load, self._blocks, self._threads, self._warp = xp, load, blocks, threads, warp
+        self._upload = upload or xp.asarray
+        self._board: Any = None
 
     def lanes(self, parts: float) -> int:
         """Threads to share so many parts of an item: the next power of two, up to a warp."""
@@ -84,9 +91,13 @@ class Launcher:
         """Threads to share a row of a chain: fewer, since more is done for each row."""
         return self.lanes(mean / 2)
 
+    def few_lanes(self, mean: float) -> int:
+        """Threads to share a row of the model in a backup, where other rows are read at the same time."""
+        return self.lanes(mean / 4)
+
     def put(self, array: Any) -> Any:
         """Bring an array to the device, unless it is there."""
-        return self.xp.ascontiguousarray(self.xp.asarray(array))
+        return self.xp.ascontiguousarray(self._upload(array))
 
     def get(self, array: Any) -> Any:
         """Bring an array back."""
@@ -97,28 +108,33 @@ class Launcher:
         grid = self._grid(items, variant)
         self._load(variant, name)((grid, rows), (self._threads,), args)
 
-    def partials(self, columns: int, items: int, variant: Variant) -> Any:
-        """Room for what the blocks of a launch leave behind, (columns, blocks)."""
-        return self.xp.empty((columns, self._grid(items, variant)))
+    def chunk(self, items: int, variant: Variant) -> int:
+        """Items that a block of such a launch takes at a time, where it takes several."""
+        return min(-(-items // self._grid(items, variant)), _CHUNK)
 
-    def fold(self, partials: Any, least: int = 0, largest: int = 0, out: Any = None) -> Any:
-        """Combine the columns of partials: the first ones by their least, the next by their largest number,
-        the others by their sum. The result stays on the device.
+    def board(self, columns: int, items: int, variant: Variant) -> Any:
+        """Where the blocks of a launch leave what they have in each column; good until the next launch."""
+        size = 1 + columns * self._grid(items, variant)
+        if self._board is None or self._board.size < size:
+            self._board = self.xp.zeros(size)
+        return self._board
+
+    def fold(self, columns: int, items: int, variant: Variant, least: int = 0, largest: int = 0) -> Any:
+        """Combine the columns that a launch has left on the board: the first ones by their least, the next by
+        their largest number, the others by their sum. The result stays on the device.
         """  # noqa: D205
-        columns, blocks = partials.shape
-        out = self.xp.empty(columns) if out is None else out
+        numbers, blocks = self.xp.empty(columns), self._grid(items, variant)
         kernel = self._load(Variant(), "fold")
-        kernel((columns, 1), (self._threads,), (blocks, least, largest, partials, out))
-        return out
+        kernel((columns, 1), (self._threads,), (blocks, least, largest, self._board, numbers))
+        return numbers
 
     def reduce(
-        self, variant: Variant, name: str, items: int, *args: Any, least: int = 0, largest: int = 0,
-        sums: int = 0, rows: int = 1, out: Any = None,
-    ) -> Any:  # fmt: skip
-        """Run a kernel whose last argument takes partials, and fold these."""
-        partials = self.partials(least + largest + sums, items, variant)
-        self.launch(variant, name, items, *args, partials, rows=rows)
-        return self.fold(partials, least, largest, out)
+        self, variant: Variant, name: str, items: int, *args: Any, columns: int = 0, out: Any = None
+    ) -> Any:
+        """Run a kernel that finds some numbers, which stay on the device."""
+        numbers = self.xp.empty(columns) if out is None else out
+        self.launch(variant, name, items, *args, self.board(numbers.size, items, variant), numbers)
+        return numbers
 
     def _grid(self, items: int, variant: Variant) -> int:
         return max(1, min(self._blocks, -(-items * variant.lanes // self._threads)))
@@ -142,7 +158,8 @@ def open_cuda(name: str) -> Launcher:
         except Exception as error:  # CuPy's own, NVRTC's or the driver's: all mean that nothing can run
             raise DeviceError(f"the CUDA kernels could not be compiled: {error}\n  {_OFFER}") from error
 
-    return Launcher(cupy, load, _BLOCKS * device.attributes["MultiProcessorCount"])
+    blocks = _BLOCKS * device.attributes["MultiProcessorCount"]
+    return Launcher(cupy, load, blocks, upload=Uploader(cupy))
 
 
 def device_name() -> str:

@@ -46,7 +46,18 @@ __device__ inline T of_lane(T x, int k) {
     return LANES == 1 ? x : __shfl_sync(mates(), x, k, LANES);
 }
 
-// --- numbers that a whole grid agrees on: one partial for each block, then `fold` ----------------------------
+// The sum over the threads of a warp before this one; x becomes the sum over all of them.
+__device__ inline double warp_scan(double& x) {
+    double before = 0;
+    for (int step = 1; step < WARP; step *= 2) {
+        const double other = __shfl_xor_sync(0xffffffffu, x, step);
+        if (threadIdx.x & step) before += other;
+        x += other;
+    }
+    return before;
+}
+
+// --- numbers that a whole grid agrees on: a partial of each block, then the last block combines them ----------
 
 enum Op { LEAST, LARGEST, SUM };
 
@@ -68,20 +79,45 @@ __device__ inline double of_block(Op op, double x) {
     return x;
 }
 
-// Column `column` of the partials gets what this block has.
-__device__ inline void leave(Op op, double x, int column, double* partials) {
+// Column `column` of the partials gets what this block has. The first place of a board is not a partial.
+__device__ inline void leave(Op op, double x, i64 column, double* board) {
     x = of_block(op, x);
-    if (threadIdx.x == 0) partials[column * (i64)gridDim.x + blockIdx.x] = x;
+    if (threadIdx.x == 0) board[1 + column * gridDim.x + blockIdx.x] = x;
 }
 
-// out[c] = column c of the partials combined: first the least ones, then the largest, then sums. A block each.
-extern "C" __global__ void fold(i64 blocks, i64 least, i64 largest, const double* partials, double* out) {
+// What all blocks have left in a column; right in the first thread.
+__device__ inline double of_column(Op op, i64 column, i64 blocks, const volatile double* board) {
+    double x = neutral(op);
+    for (i64 b = threadIdx.x; b < blocks; b += blockDim.x) x = combine(op, x, board[1 + column * blocks + b]);
+    return of_block(op, x);
+}
+
+// The last step of a kernel: numbers = columns of the board, first the least ones, then the largest, then sums. True
+// in the block that finds them, once the others are done. The first place of the board counts blocks, and is 0
+// between kernels.
+__device__ inline bool finish(int least, int largest, int sums, double* board, double* numbers) {
+    __shared__ bool last;
+    if (threadIdx.x == 0) {
+        __threadfence();
+        last = atomicAdd((u64*)board, 1ull) == gridDim.x - 1;
+    }
+    __syncthreads();
+    if (!last) return false;
+    for (int column = 0; column < least + largest + sums; column++) {
+        const Op op = column < least ? LEAST : column < least + largest ? LARGEST : SUM;
+        const double x = of_column(op, column, gridDim.x, board);
+        if (threadIdx.x == 0) numbers[column] = x;
+    }
+    if (threadIdx.x == 0) *(u64*)board = 0;
+    return true;
+}
+
+// The same for many columns, a block each, in a kernel of its own.
+extern "C" __global__ void fold(i64 blocks, i64 least, i64 largest, const double* board, double* numbers) {
     const i64 column = blockIdx.x;
     const Op op = column < least ? LEAST : column < least + largest ? LARGEST : SUM;
-    double x = neutral(op);
-    for (i64 b = threadIdx.x; b < blocks; b += blockDim.x) x = combine(op, x, partials[column * blocks + b]);
-    x = of_block(op, x);
-    if (threadIdx.x == 0) out[column] = x;
+    const double x = of_column(op, column, blocks, board);
+    if (threadIdx.x == 0) numbers[column] = x;
 }
 
 // --- rows of a model ---------------------------------------------------------------------------------------
@@ -112,14 +148,14 @@ __device__ inline double row_defect(i64 i, const Offset* row, const Prob* val) {
 #endif
 }
 
-// Copies row i times `weight` to `cols` and `vals`, in all lanes of a group; returns its length.
-__device__ inline i64 copy_row(
-    i64 i, const Offset* row, const int* col, const Prob* val, double weight, int* cols, double* vals
+// Copies the row from `first` to `stop`, times `weight`, to `cols` and `vals`, in all lanes of a group.
+__device__ inline void copy_row(
+    i64 first, i64 stop, const int* col, const Prob* val, double weight, int* cols, double* vals
 ) {
-    const i64 first = row[i], size = row[i + 1] - first;
+    const i64 size = stop - first;
     for (i64 k = lane(); k < size; k += LANES) {
-        cols[k] = col[first + k];
-        vals[k] = weight * val[first + k];
+        cols[k] = __ldg(&col[first + k]);
+        vals[k] = weight * __ldg(&val[first + k]);
     }
 #ifdef DERIVED
     double others = 0;
@@ -127,5 +163,4 @@ __device__ inline i64 copy_row(
     others = lane_sum(others);
     if (lane() == (size - 1) % LANES) vals[size - 1] = weight * (1 - others);
 #endif
-    return size;
 }

@@ -2,21 +2,14 @@
 // arrays are. A group is a run of states, and its lanes share the states of a group; elsewhere they share the
 // entries of a row.
 
-// out[col_k] += x p_k over row i, in all lanes of a group.
-__device__ inline void scatter_row(
-    i64 i, const Offset* row, const int* col, const Prob* val, double x, double* out
-) {
-    const i64 stop = row[i + 1];
+// Last probability of the row from `begin` to `end`, in every lane of a group.
+__device__ inline double last_of_row(i64 begin, i64 end, const Prob* val) {
 #ifdef DERIVED
     double others = 0;
-    for (i64 k = row[i] + lane(); k < stop - 1; k += LANES) {
-        others += val[k];
-        atomicAdd(&out[col[k]], x * val[k]);
-    }
-    others = lane_sum(others);
-    if (lane() == 0) atomicAdd(&out[col[stop - 1]], x * (1 - others));
+    for (i64 k = begin + lane(); k < end - 1; k += LANES) others += val[k];
+    return 1 - lane_sum(others);
 #else
-    for (i64 k = row[i] + lane(); k < stop; k += LANES) atomicAdd(&out[col[k]], x * val[k]);
+    return val[end - 1];
 #endif
 }
 
@@ -36,23 +29,6 @@ __device__ inline double leaving(i64 i, i64 s, const Offset* row, const int* col
 #endif
 }
 
-// Copies row i times `sign` to `to` and `value`, in a single thread; returns its length.
-__device__ inline i64 copy_row_alone(
-    i64 i, const Offset* row, const int* col, const Prob* val, double sign, int* to, float* value
-) {
-    const i64 first = row[i], size = row[i + 1] - first;
-    double rest = 1;
-    for (i64 k = 0; k < size; k++) {
-        to[k] = col[first + k];
-        value[k] = sign * val[first + k];
-        rest -= val[first + k];
-    }
-#ifdef DERIVED
-    value[size - 1] = sign * (rest + val[row[i + 1] - 1]);
-#endif
-    return size;
-}
-
 // q -= h_s.
 extern "C" __global__ void less_own(i64 n, const i64* ptr, const double* h, double* q) {
     for (i64 s = thread(); s < n; s += threads())
@@ -61,10 +37,20 @@ extern "C" __global__ void less_own(i64 n, const i64* ptr, const double* h, doub
 
 // --- the projection ----------------------------------------------------------------------------------------
 
-// z = v = centre + sigma (q + step u), the two largest of each state, and the partials sum w v, sum w.
+// The search for the common threshold, by Newton's method. It stays on the device: a look at it costs as much as a
+// round.
+struct Search {
+    double lam;
+    double left;  // of the root, where to start over if nothing is above lam
+    double over, done;
+};
+
+// z = v = centre + sigma (q + step u), the two largest of each state, and the search at its start. Numbers: sum w v,
+// sum w.
 extern "C" __global__ void lift(
     i64 n, const i64* ptr, const double* w, const double* centre, const double* q, const double* u, double step,
-    double sigma, double* z, double* top, double* second, double* partials
+    double sigma, double lam, double* z, double* top, double* second, Search* search, double* board,
+    double* numbers
 ) {
     double mass = 0, weight = 0;
     for (i64 s = thread(); s < n; s += threads()) {
@@ -81,8 +67,9 @@ extern "C" __global__ void lift(
         mass += w[s] * sum;
         weight += w[s] * (ptr[s + 1] - ptr[s]);
     }
-    leave(SUM, mass, 0, partials);
-    leave(SUM, weight, 1, partials);
+    leave(SUM, mass, 0, board);
+    leave(SUM, weight, 1, board);
+    if (finish(0, 0, 2, board, numbers) && threadIdx.x == 0) *search = {lam, (numbers[0] - 1) / numbers[1], 0, 0};
 }
 
 // theta[g] = root of sum w (v - t)+ = c over a group by Newton from the left; FAR where nothing is owed.
@@ -113,12 +100,14 @@ extern "C" __global__ void thresholds(
     }
 }
 
-// Partials at the common threshold lam: sum w v and sum w of what is above it in loose groups, and what the
+// One round of the search. Numbers at its lam: sum w v and sum w of what is above it in loose groups, and what the
 // tight ones are owed.
 extern "C" __global__ void above(
     i64 G, const i64* ptr, const i64* first, const double* w, const double* v, const double* top,
-    const double* second, const double* c, const double* theta, double lam, double* partials
+    const double* second, const double* c, const double* theta, Search* search, double* board, double* numbers
 ) {
+    if (search->done) return;
+    const double lam = search->lam;
     double mass = 0, weight = 0, owed = 0;
     for (i64 g = group(); g < G; g += groups()) {
         if (theta[g] <= lam) {
@@ -134,16 +123,27 @@ extern "C" __global__ void above(
                 if (v[i] > lam) mass += w[s] * v[i], weight += w[s];
         }
     }
-    leave(SUM, mass, 0, partials);
-    leave(SUM, weight, 1, partials);
-    leave(SUM, owed, 2, partials);
+    leave(SUM, mass, 0, board);
+    leave(SUM, weight, 1, board);
+    leave(SUM, owed, 2, board);
+    if (!finish(0, 0, 3, board, numbers) || threadIdx.x != 0) return;
+    if (numbers[1] == 0) {
+        search->done = search->over;  // twice: every group is tight, and the quotas take all there is
+        search->over = 1;
+        if (!search->done) search->lam = search->left;
+        return;
+    }
+    const double root = (numbers[0] - (1 - numbers[2])) / numbers[1];
+    search->done = fabs(root - lam) <= 1e-14 * (1 + fabs(lam));
+    if (!search->done) search->lam = root;
 }
 
-// theta = min(theta, lam) and z = (v - theta)+. Partials: sum w z u.
+// theta = min(theta, lam) and z = (v - theta)+. Numbers: sum w z u.
 extern "C" __global__ void lower(
-    i64 G, const i64* ptr, const i64* first, const double* w, const double* u, double lam, double* z,
-    double* theta, double* partials
+    i64 G, const i64* ptr, const i64* first, const double* w, const double* u, const Search* search,
+    double* z, double* theta, double* board, double* numbers
 ) {
+    const double lam = search->lam;
     double slope = 0;
     for (i64 g = group(); g < G; g += groups()) {
         const double t = fmin(theta[g], lam);
@@ -158,7 +158,8 @@ extern "C" __global__ void lower(
             slope += w[s] * along;
         }
     }
-    leave(SUM, slope, 0, partials);
+    leave(SUM, slope, 0, board);
+    finish(0, 0, 1, board, numbers);
 }
 
 // --- flow --------------------------------------------------------------------------------------------------
@@ -168,118 +169,157 @@ extern "C" __global__ void flow(
     i64 n, const i64* ptr, const Offset* row, const int* col, const Prob* val, const double* w, const double* z,
     double* out
 ) {
-    for (i64 s = group(); s < n; s += groups()) {
-        double left = 0;
-        for (i64 i = ptr[s]; i < ptr[s + 1]; i++) {
-            if (!(z[i] > 0)) continue;
-            left += w[s] * z[i];
-            scatter_row(i, row, col, val, w[s] * z[i], out);
+    over_played(
+        n, ptr, row, [&](i64 s, i64 i) { return z[i] > 0 ? w[s] * z[i] : 0; }, [&](i64 s, i64 i) { return s; },
+        [&](i64 begin, i64 end, double x, i64 s) {
+            if (lane() == 0) atomicAdd(&out[s], -x);
+            const double last = last_of_row(begin, end, val);
+            for (i64 k = begin + lane(); k < end; k += LANES)
+                atomicAdd(&out[col[k]], x * (k == end - 1 ? last : val[k]));
         }
-        if (lane() == 0) atomicAdd(&out[s], -left);
-    }
+    );
 }
 
-// Partials: max |x / w|, sum x^2 / w.
-extern "C" __global__ void norms(i64 n, const double* w, const double* x, double* partials) {
+// Numbers: max |x / w|, sum x^2 / w.
+extern "C" __global__ void norms(i64 n, const double* w, const double* x, double* board, double* numbers) {
     double worst = 0, square = 0;
     for (i64 s = thread(); s < n; s += threads()) {
         const double off = fabs(x[s]) / w[s];
         worst = fmax(worst, off);
         square += off * fabs(x[s]);
     }
-    leave(LARGEST, worst, 0, partials);
-    leave(SUM, square, 1, partials);
+    leave(LARGEST, worst, 0, board);
+    leave(SUM, square, 1, board);
+    finish(0, 1, 1, board, numbers);
 }
 
 // --- Newton's direction ------------------------------------------------------------------------------------
 
-// Rows and entries of the curvature that a group gives rise to, and whether they are a block of three or more.
-extern "C" __global__ void curvature_sizes(
-    i64 G, const i64* ptr, const i64* first, const Offset* row, const double* z, const bool* loose, i64* rows,
-    i64* entries, i64* several
+// What a group adds to the curvature: nothing, where it is tight and has one pair with z > 0; its rows as they are,
+// with weight w, where it is loose; the difference of two rows; or a block of several, less their mean.
+enum Kind { FLAT, LOOSE, DIFFERENCE, BLOCK };
+
+// Kind of each group, its first pair with z > 0, and the weight of a difference.
+extern "C" __global__ void curvature_kinds(
+    i64 G, const i64* ptr, const i64* first, const double* w, const double* z, const bool* loose, int* kind,
+    i64* leader, double* scale
 ) {
     for (i64 g = group(); g < G; g += groups()) {
-        double support = 0, size = 0;
+        double support = 0, resistance = 0, least = FAR;
         for (i64 s = first[g] + lane(); s < first[g + 1]; s += LANES)
             for (i64 i = ptr[s]; i < ptr[s + 1]; i++)
-                if (z[i] > 0) support++, size += row[i + 1] - row[i] + 1;
+                if (z[i] > 0) support++, resistance += 1 / w[s], least = fmin(least, (double)i);
         support = lane_sum(support);
-        size = lane_sum(size);
+        resistance = lane_sum(resistance);
+        least = -lane_max(-least);
         if (lane() != 0) continue;
-        const bool flat = !loose[g] && support < 2;  // a tight group of one row bends nothing
-        rows[g] = flat ? 0 : !loose[g] && support == 2 ? 1 : (i64)support;
-        entries[g] = flat ? 0 : (i64)size;
-        several[g] = !loose[g] && support > 2;
+        kind[g] = support == 0 ? FLAT : loose[g] ? LOOSE : support == 1 ? FLAT : support == 2 ? DIFFERENCE : BLOCK;
+        leader[g] = support > 0 ? (i64)least : -1;
+        scale[g] = 1 / resistance;
     }
 }
 
-// The rows themselves, a thread for each group: loose ones with weight w, two tight ones as one difference,
-// those of larger blocks with weight -w. `mean` gets the sum of loose rows, `diagonal` that of squares.
-// Partials: weight of the loose rows.
+// Rows and entries of the curvature that come from each state.
+extern "C" __global__ void curvature_sizes(
+    i64 n, const i64* ptr, const Offset* row, const int* group_of, const int* kind, const i64* leader,
+    const double* z, i64* lines, i64* entries
+) {
+    for (i64 s = thread(); s < n; s += threads()) {
+        const int g = group_of[s];
+        i64 count = 0, size = 0;
+        for (i64 i = ptr[s]; i < ptr[s + 1] && kind[g] != FLAT; i++) {
+            if (!(z[i] > 0)) continue;
+            count += kind[g] != DIFFERENCE || i == leader[g];
+            size += row[i + 1] - row[i] + 1;
+        }
+        lines[s] = count;
+        entries[s] = size;
+    }
+}
+
+// The rows themselves: loose ones with weight w, those of blocks with weight -w. `mean` gets the sum of loose rows,
+// `diagonal` that of squares. Numbers: weight of the loose rows.
 extern "C" __global__ void curvature_rows(
-    i64 G, const i64* ptr, const i64* first, const Offset* row, const int* col, const Prob* val, const double* w,
-    const double* z, const bool* loose, const i64* row_starts, const i64* entry_starts, i64* starts, int* to,
-    float* value, double* weight, float* mean, float* diagonal, double* partials
+    i64 n, const i64* ptr, const Offset* row, const int* col, const Prob* val, const int* group_of,
+    const int* kind, const i64* leader, const double* scale, const double* w, const double* z,
+    const i64* line_starts, const i64* entry_starts, i64* starts, int* to, float* value, double* weight,
+    float* mean, float* diagonal, double* board, double* numbers
 ) {
     double total = 0;
-    for (i64 g = thread(); g < G; g += threads()) {
-        i64 at = entry_starts[g], line = row_starts[g];
-        const i64 lines = row_starts[g + 1] - line;
-        if (lines == 0) continue;
-        const bool pair = !loose[g] && lines == 1;
-        double sign = 1, resistance = 0;
-        const i64 begin = at;
-        for (i64 s = first[g]; s < first[g + 1]; s++)
-            for (i64 i = ptr[s]; i < ptr[s + 1]; i++) {
-                if (!(z[i] > 0)) continue;
-                if (!pair) {
-                    starts[line] = at;
-                    weight[line] = loose[g] ? w[s] : -w[s];
-                    line++;
-                    if (loose[g]) total += w[s];
-                }
-                resistance += 1 / w[s];
-                const i64 from = at;
-                to[at] = s;
-                value[at++] = -sign;
-                at += copy_row_alone(i, row, col, val, sign, to + at, value + at);
-                if (!pair)
-                    for (i64 k = from; k < at; k++) {
-                        if (loose[g]) atomicAdd(&mean[to[k]], (float)(w[s] * value[k]));
-                        atomicAdd(&diagonal[to[k]], (float)(w[s] * value[k] * value[k]));
-                    }
-                if (pair) sign = -1;
+    i64 state = -1, line = 0, free = 0;
+    over_played(
+        n, ptr, row,
+        [&](i64 s, i64 i) {
+            const int g = group_of[s];
+            if (kind[g] == FLAT || !(z[i] > 0)) return 0.0;
+            return kind[g] != DIFFERENCE ? w[s] : i == leader[g] ? scale[g] : -scale[g];
+        },
+        [&](i64 s, i64 i) {
+            const int g = group_of[s];
+            const bool second = kind[g] == DIFFERENCE && i != leader[g];
+            if (s != state) line = line_starts[s], free = entry_starts[s];
+            state = s;
+            if (!second) {
+                starts[line] = free;
+                weight[line] = kind[g] == DIFFERENCE ? scale[g] : kind[g] == LOOSE ? w[s] : -w[s];
+                line++;
             }
-        if (pair) {
-            starts[line] = begin;
-            weight[line] = 1 / resistance;
-            for (i64 k = begin; k < at; k++) atomicAdd(&diagonal[to[k]], (float)(value[k] / resistance * value[k]));
+            to[free] = s;
+            value[free] = second ? 1 : -1;
+            atomicAdd(&diagonal[s], (float)(kind[g] == DIFFERENCE ? scale[g] : w[s]));
+            if (kind[g] == LOOSE) {
+                atomicAdd(&mean[s], -(float)w[s]);
+                total += w[s];
+            }
+            const i64 at = free + 1;
+            free = at + row[i + 1] - row[i];
+            return kind[g] == LOOSE ? ~at : at;  // the rows of loose groups are told by the sign
+        },
+        [&](i64 begin, i64 end, double x, i64 place) {
+            const i64 at = place < 0 ? ~place : place;
+            const double last = last_of_row(begin, end, val);
+            for (i64 k = begin + lane(); k < end; k += LANES) {
+                const double p = k == end - 1 ? last : val[k];
+                const int t = col[k];
+                to[at + k - begin] = t;
+                value[at + k - begin] = x > 0 ? p : -p;
+                if (place < 0) atomicAdd(&mean[t], (float)(x * p));
+                atomicAdd(&diagonal[t], (float)(fabs(x) * p * p));
+            }
         }
-    }
-    leave(SUM, total, 0, partials);
+    );
+    leave(SUM, total, 0, board);
+    finish(0, 0, 1, board, numbers);
 }
 
-// out += weight (a p) a over the single rows.
+// out += weight (a p) a over the single rows. Numbers: what they add to p H p.
 extern "C" __global__ void bend_rows(
     i64 rows, const i64* starts, const int* to, const float* value, const double* weight, const float* p,
-    float* out
+    float* out, double* board, double* numbers
 ) {
+    double bend = 0;
     for (i64 line = group(); line < rows; line += groups()) {
         if (weight[line] < 0) continue;
-        double y = 0;
-        for (i64 k = starts[line] + lane(); k < starts[line + 1]; k += LANES) y += value[k] * p[to[k]];
-        y = weight[line] * lane_sum(y);
+        double along = 0;
+        for (i64 k = starts[line] + lane(); k < starts[line + 1]; k += LANES) along += value[k] * p[to[k]];
+        along = lane_sum(along);
+        const double y = weight[line] * along;
+        if (lane() == 0) bend += y * along;
         for (i64 k = starts[line] + lane(); k < starts[line + 1]; k += LANES) atomicAdd(&out[to[k]], (float)(y * value[k]));
     }
+    leave(SUM, bend, 0, board);
+    finish(0, 0, 1, board, numbers);
 }
 
 // The same over the blocks, less the mean of each; `blocks` are their groups, `seen` has room for a number a row.
 extern "C" __global__ void bend_blocks(
-    i64 n_blocks, const i64* blocks, const i64* row_starts, const i64* starts, const int* to, const float* value,
-    const double* weight, const float* p, double* seen, float* out
+    i64 n_blocks, const i64* blocks, const i64* first, const i64* line_starts, const i64* starts, const int* to,
+    const float* value, const double* weight, const float* p, double* seen, float* out, double* board,
+    double* numbers
 ) {
+    double bend = 0;
     for (i64 b = thread(); b < n_blocks; b += threads()) {
-        const i64 from = row_starts[blocks[b]], stop = row_starts[blocks[b] + 1];
+        const i64 from = line_starts[first[blocks[b]]], stop = line_starts[first[blocks[b] + 1]];
         double mean = 0, mass = 0;
         for (i64 line = from; line < stop; line++) {
             double y = 0;
@@ -291,17 +331,22 @@ extern "C" __global__ void bend_blocks(
         mean /= mass;
         for (i64 line = from; line < stop; line++) {
             const double y = -weight[line] * (seen[line] - mean);
+            bend += y * seen[line];
             for (i64 k = starts[line]; k < starts[line + 1]; k++) atomicAdd(&out[to[k]], (float)(y * value[k]));
         }
     }
+    leave(SUM, bend, 0, board);
+    finish(0, 0, 1, board, numbers);
 }
 
-// Conjugate gradients keep their numbers on the device: now = {size, mean p}, met = {bend}, next = {size, mean
-// of left / diagonal}. The steps below are those of kernels/proximal.py, `direction`.
+// Conjugate gradients keep their numbers on the device: now = {size, mean p}, bend = the parts of p H p from the
+// rest, the single rows and the blocks, next = {size, mean of left / diagonal}. The steps below are those of
+// kernels/proximal.py, `direction`.
 
-// left = -g, p = left / diagonal. Partials: size, mean p.
+// left = -g, p = left / diagonal. Numbers: size, mean p.
 extern "C" __global__ void cg_begin(
-    i64 n, const double* g, const float* diagonal, const float* mean, double* left, float* p, double* partials
+    i64 n, const double* g, const float* diagonal, const float* mean, double* left, float* p,
+    double* board, double* numbers
 ) {
     double size = 0, common = 0;
     for (i64 s = thread(); s < n; s += threads()) {
@@ -311,32 +356,33 @@ extern "C" __global__ void cg_begin(
         size += left[s] * scaled;
         common += mean[s] * scaled;
     }
-    leave(SUM, size, 0, partials);
-    leave(SUM, common, 1, partials);
+    leave(SUM, size, 0, board);
+    leave(SUM, common, 1, board);
+    finish(0, 0, 2, board, numbers);
 }
 
-// out = damping p - (mean p) mean / total, onto which the rows are added.
+// out = damping p - (mean p) mean / total, onto which the rows are added. Numbers: the rest of p H p.
 extern "C" __global__ void cg_product(
     i64 n, const double* now, const double* total, const double* damping, const float* mean, const float* p,
-    float* out
+    float* out, double* board, double* numbers
 ) {
     const double common = total[0] > 0 ? now[1] / total[0] : 0;
-    for (i64 s = thread(); s < n; s += threads()) out[s] = damping[s] * p[s] - common * mean[s];
-}
-
-// Partials: p out.
-extern "C" __global__ void cg_bend(i64 n, const float* p, const float* out, double* partials) {
     double bend = 0;
-    for (i64 s = thread(); s < n; s += threads()) bend += (double)p[s] * out[s];
-    leave(SUM, bend, 0, partials);
+    for (i64 s = thread(); s < n; s += threads()) {
+        const double rest = damping[s] * p[s] - common * mean[s];
+        bend += p[s] * rest;
+        out[s] = rest;
+    }
+    leave(SUM, bend, 0, board);
+    finish(0, 0, 1, board, numbers);
 }
 
-// d += a p, left -= a out with a = size / bend, or nothing where H does not bend. Partials: next.
+// d += a p, left -= a out with a = size / bend, or nothing where H does not bend. Numbers: next.
 extern "C" __global__ void cg_step(
-    i64 n, const double* now, const double* met, const float* diagonal, const float* mean, const float* p,
-    const float* out, double* d, double* left, double* partials
+    i64 n, const double* now, const double* bend, const float* diagonal, const float* mean, const float* p,
+    const float* out, double* d, double* left, double* board, double* numbers
 ) {
-    const double a = met[0] > 0 ? now[0] / met[0] : 0;
+    const double bends = bend[0] + bend[1] + bend[2], a = bends > 0 ? now[0] / bends : 0;
     double size = 0, common = 0;
     for (i64 s = thread(); s < n; s += threads()) {
         d[s] += a * p[s];
@@ -345,30 +391,37 @@ extern "C" __global__ void cg_step(
         size += left[s] * scaled;
         common += mean[s] * scaled;
     }
-    leave(SUM, size, 0, partials);
-    leave(SUM, common, 1, partials);
+    leave(SUM, size, 0, board);
+    leave(SUM, common, 1, board);
+    finish(0, 0, 2, board, numbers);
 }
 
-// p = left / diagonal + b p with b = next size / size; `then` is the new `now`. Then as `cg_product`.
+// p = left / diagonal + b p with b = next size / size; `then` is the new `now`. Then as in `cg_product`.
 extern "C" __global__ void cg_turn(
     i64 n, const double* now, const double* next, const double* total, const double* damping,
-    const float* diagonal, const float* mean, const double* left, float* p, float* out, double* then
+    const float* diagonal, const float* mean, const double* left, float* p, float* out, double* then,
+    double* board, double* numbers
 ) {
     const double b = now[0] > 0 ? next[0] / now[0] : 0, along = next[1] + b * now[1];
     const double common = total[0] > 0 ? along / total[0] : 0;
+    double bend = 0;
     for (i64 s = thread(); s < n; s += threads()) {
-        const double turned = left[s] / diagonal[s] + b * p[s];
+        const float turned = left[s] / diagonal[s] + b * p[s];
+        const double rest = damping[s] * turned - common * mean[s];
         p[s] = turned;
-        out[s] = damping[s] * turned - common * mean[s];
+        bend += turned * rest;
+        out[s] = rest;
     }
     if (thread() == 0) then[0] = next[0], then[1] = along;
+    leave(SUM, bend, 0, board);
+    finish(0, 0, 1, board, numbers);
 }
 
 // --- ceilings and policies ---------------------------------------------------------------------------------
 
-// Partials: sum w (z - centre)^2.
+// Numbers: sum w (z - centre)^2.
 extern "C" __global__ void distance(
-    i64 n, const i64* ptr, const double* w, const double* z, const double* centre, double* partials
+    i64 n, const i64* ptr, const double* w, const double* z, const double* centre, double* board, double* numbers
 ) {
     double square = 0;
     for (i64 s = thread(); s < n; s += threads()) {
@@ -376,7 +429,8 @@ extern "C" __global__ void distance(
         for (i64 i = ptr[s]; i < ptr[s + 1]; i++) sum += (z[i] - centre[i]) * (z[i] - centre[i]);
         square += w[s] * sum;
     }
-    leave(SUM, square, 0, partials);
+    leave(SUM, square, 0, board);
+    finish(0, 0, 1, board, numbers);
 }
 
 // out[g] = largest q of a group.
@@ -419,10 +473,10 @@ extern "C" __global__ void policy(i64 n, const i64* ptr, const double* z, const 
     }
 }
 
-// out = nu P / total, a tenth of it the old one. Partials: max |out - nu / total| / w, sum out.
+// out = nu P / total, a tenth of it the old one. Numbers: max |out - nu / total| / w, sum out.
 extern "C" __global__ void relative_sweep(
     i64 n, const i64* starts, const int* cols, const double* vals, const double* w, const double* total,
-    const double* nu, double* out, double* partials
+    const double* nu, double* out, double* board, double* numbers
 ) {
     const double part = 1 / total[1];
     double change = 0, mass = 0;
@@ -436,8 +490,9 @@ extern "C" __global__ void relative_sweep(
             mass += sum;
         }
     }
-    leave(LARGEST, change, 0, partials);
-    leave(SUM, mass, 1, partials);
+    leave(LARGEST, change, 0, board);
+    leave(SUM, mass, 1, board);
+    finish(0, 1, 1, board, numbers);
 }
 
 // out[s] = sum of x over the pairs of a state.

@@ -17,7 +17,8 @@ from fairmdp.kernels.cuda.chains import follow, transposed
 from fairmdp.kernels.cuda.launcher import Launcher, Variant
 from fairmdp.kernels.proximal import ROUNDS, Model, Place
 
-_LOOK = 4  # conjugate gradients from one look at their progress to the next
+_BLOCK = 3  # as in proximal.cu
+_LOOK = 4  # steps of an iteration from one look at its progress to the next
 
 
 class CudaScratch(NamedTuple):
@@ -25,6 +26,8 @@ class CudaScratch(NamedTuple):
 
     top: Any  # (S,), largest value of each state
     second: Any  # (S,), and the next
+    group_of: Any  # (S,), int32
+    search: Any  # (4,), for the common threshold
 
 
 class CudaProximal:
@@ -55,7 +58,8 @@ class CudaProximal:
 
     def scratch_for(self, model: Model) -> CudaScratch:
         """Return scratch space that fits a model."""
-        return CudaScratch(self.xp.empty_like(model.w), self.xp.empty_like(model.w))
+        xp, w = self.xp, model.w
+        return CudaScratch(xp.empty_like(w), xp.empty_like(w), self._group_of(model), xp.zeros(4))
 
     def advantages(self, model: Model, r: Any, h: Any, out: Any) -> None:
         """Out = r + P h - h_s."""
@@ -69,28 +73,21 @@ class CudaProximal:
     ) -> tuple[float, float]:  # fmt: skip
         """Z = nearest point of the domain to centre + sigma (q + step u); common threshold and slope."""
         S, G, w = model.w.size, c.size, model.w
-        mass, weight = self._numbers(
-            self._alone(model), "lift", S, S, model.pairs, w, centre, q, u, float(step), float(sigma), z,
-            scratch.top, scratch.second, sums=2,
+        launcher, groups, search = self.launcher, self._groups(model), scratch.search
+        launcher.reduce(
+            self._alone(model), "lift", S, S, model.pairs, w, centre, q, u, float(step), float(sigma),
+            float(lam), z, scratch.top, scratch.second, search, columns=2,
         )  # fmt: skip
         values = model.pairs, model.groups, w, z, scratch.top, scratch.second, c
-        self.launcher.launch(self._groups(model), "thresholds", G, G, *values, ROUNDS, theta)
-        lam, left, restarted = float(lam), (mass - 1.0) / weight, False
-        for _ in range(ROUNDS):
-            mass, weight, owed = self._numbers(
-                self._groups(model), "above", G, G, *values, theta, lam, sums=3
-            )
-            if weight == 0.0:
-                if restarted:  # every group is tight: the quotas take all there is
-                    break
-                restarted, lam = True, left
-                continue
-            new = (mass - (1.0 - owed)) / weight
-            if abs(new - lam) <= 1e-14 * (1.0 + abs(lam)):
+        launcher.launch(groups, "thresholds", G, G, *values, ROUNDS, theta)
+        for _ in range(0, ROUNDS, _LOOK):
+            for _ in range(_LOOK):
+                launcher.reduce(groups, "above", G, G, *values, theta, search, columns=3)
+            lam, _, _, done = self.get(search).tolist()
+            if done:
                 break
-            lam = new
         (slope,) = self._numbers(
-            self._groups(model), "lower", G, G, model.pairs, model.groups, w, u, lam, z, theta, sums=1
+            groups, "lower", G, G, model.pairs, model.groups, w, u, search, z, theta, columns=1
         )
         return lam, slope
 
@@ -99,7 +96,7 @@ class CudaProximal:
         S, w = model.w.size, model.w
         out.fill(0.0)
         self.launcher.launch(self._rows(model), "flow", S, S, model.pairs, *model[:3], w, z, out)
-        worst, square = self._numbers(self._alone(model), "norms", S, S, w, out, largest=1, sums=1)
+        worst, square = self._numbers(self._alone(model), "norms", S, S, w, out, columns=2)
         return math.sqrt(square), worst
 
     def direction(
@@ -109,24 +106,24 @@ class CudaProximal:
         """Solve ``(H / sigma + diag(damping)) d = -g`` by conjugate gradients from 0; their number."""
         launcher, xp, S = self.launcher, self.xp, model.w.size
         alone = self._alone(model)
-        rows = _Rows(self, model, z, loose, damping)
+        rows = _Rows(self, model, scratch.group_of, z, loose, damping)
         left, p, out = xp.empty(S), xp.empty(S, np.float32), xp.empty(S, np.float32)
         d.fill(0.0)
-        now = launcher.reduce(alone, "cg_begin", S, S, g, rows.diagonal, rows.mean, left, p, sums=2)
+        now, then, following, bend = xp.empty(2), xp.empty(2), xp.empty(2), xp.zeros(3)
+        rest, of_rows, of_blocks = bend[:1], bend[1:2], bend[2:]
+        launcher.reduce(alone, "cg_begin", S, S, g, rows.diagonal, rows.mean, left, p, out=now)
         goal = tol * tol * float(now[0])
-        launcher.launch(alone, "cg_product", S, S, now, rows.total, damping, rows.mean, p, out)
+        launcher.reduce(alone, "cg_product", S, S, now, rows.total, damping, rows.mean, p, out, out=rest)
         for count in range(1, most + 1):
-            rows.bend(p, out)
-            met = launcher.reduce(alone, "cg_bend", S, S, p, out, sums=1)
-            following = launcher.reduce(
-                alone, "cg_step", S, S, now, met, rows.diagonal, rows.mean, p, out, d, left, sums=2
+            rows.bend(p, out, of_rows, of_blocks)
+            launcher.reduce(
+                alone, "cg_step", S, S, now, bend, rows.diagonal, rows.mean, p, out, d, left, out=following
             )
-            then = xp.empty(2)
-            launcher.launch(
+            launcher.reduce(
                 alone, "cg_turn", S, S, now, following, rows.total, damping, rows.diagonal, rows.mean, left,
-                p, out, then,
+                p, out, then, out=rest,
             )  # fmt: skip
-            now = then
+            now, then = then, now
             if count % _LOOK == 0 and not float(now[0]) > goal:
                 return count
         return most
@@ -135,7 +132,7 @@ class CudaProximal:
         """sqrt(sum w (z - centre)^2)."""
         S = model.w.size
         (square,) = self._numbers(
-            self._alone(model), "distance", S, S, model.pairs, model.w, z, centre, sums=1
+            self._alone(model), "distance", S, S, model.pairs, model.w, z, centre, columns=1
         )
         return math.sqrt(square)
 
@@ -146,8 +143,8 @@ class CudaProximal:
 
     def sweep(self, model: Model, r: Any, level: Any, h: Any, times: int) -> None:
         """h_s so that ``max_a (r + P h) - h_s = level_g``, all states at once; level NaN: as it is."""
-        S, xp, source, target = model.w.size, self.xp, h, self.xp.empty_like(h)
-        group_of = xp.searchsorted(model.groups[1:], xp.arange(S), side="right").astype(np.int32)
+        S, source, target = model.w.size, h, self.xp.empty_like(h)
+        group_of = self._group_of(model)
         for _ in range(times):
             self.launcher.launch(
                 self._rows(model), "bellman_sweep", S, S, model.pairs, *model[:3], r, group_of, level, source,
@@ -172,7 +169,7 @@ class CudaProximal:
         change = math.inf
         for _ in range(most):
             numbers = launcher.reduce(
-                variant, "relative_sweep", S, S, *turned, model.w, numbers, source, target, largest=1, sums=1
+                variant, "relative_sweep", S, S, *turned, model.w, numbers, source, target, columns=2
             )
             source, target = target, source
             change = float(numbers[0])
@@ -189,6 +186,10 @@ class CudaProximal:
         """out_g = sum of nu over the states of a group, (G,)."""
         self.launcher.launch(self._groups(model), "group_sums", out.size, out.size, model.groups, nu, out)
 
+    def _group_of(self, model: Model) -> Any:
+        places = self.xp.arange(model.w.size)
+        return self.xp.searchsorted(model.groups[1:], places, side="right").astype(np.int32)
+
     def _alone(self, model: Model) -> Variant:
         """A thread for each item."""
         return Variant(1, model.indptr.dtype == np.int64, model.data.dtype == np.float32)
@@ -203,46 +204,56 @@ class CudaProximal:
         many = model.w.size > 4 * (model.groups.size - 1)
         return self._alone(model)._replace(lanes=self.launcher.lanes(32) if many else 1)
 
-    def _numbers(self, variant: Variant, name: str, items: int, *args: Any, **counts: int) -> list[float]:
-        numbers: list[float] = self.get(self.launcher.reduce(variant, name, items, *args, **counts)).tolist()
-        return numbers
+    def _numbers(self, variant: Variant, name: str, items: int, *args: Any, columns: int) -> list[float]:
+        found: list[float] = self.get(
+            self.launcher.reduce(variant, name, items, *args, columns=columns)
+        ).tolist()
+        return found
 
 
 class _Rows:
     """The rows of the curvature: what `kernels.proximal._curvature_rows` gathers, in the order of groups."""
 
-    def __init__(self, kernels: CudaProximal, model: Model, z: Any, loose: Any, damping: Any) -> None:
+    def __init__(
+        self, kernels: CudaProximal, model: Model, group_of: Any, z: Any, loose: Any, damping: Any
+    ) -> None:
         self.launcher, xp = kernels.launcher, kernels.xp
         self._alone = kernels._alone(model)
-        G, P, ends = loose.size, model[:3], (model.pairs, model.groups)
-        row_starts, entry_starts = xp.zeros(G + 1, np.int64), xp.zeros(G + 1, np.int64)
-        several = xp.empty(G, np.int64)
+        S, G, P = model.w.size, loose.size, model[:3]
+        kind, leader, scale = xp.empty(G, np.int32), xp.empty(G, np.int64), xp.empty(G)
         self.launcher.launch(
-            kernels._groups(model), "curvature_sizes", G, G, *ends, P[0], z, loose, row_starts[1:],
-            entry_starts[1:], several,
+            kernels._groups(model), "curvature_kinds", G, G, model.pairs, model.groups, model.w, z, loose,
+            kind, leader, scale,
         )  # fmt: skip
-        for starts in (row_starts[1:], entry_starts[1:]):
+        self.line_starts, entry_starts = xp.zeros(S + 1, np.int64), xp.zeros(S + 1, np.int64)
+        self.launcher.launch(
+            self._alone, "curvature_sizes", S, S, model.pairs, P[0], group_of, kind, leader, z,
+            self.line_starts[1:], entry_starts[1:],
+        )  # fmt: skip
+        for starts in (self.line_starts[1:], entry_starts[1:]):
             xp.cumsum(starts, out=starts)
-        self.n_rows, entries = int(row_starts[-1]), int(entry_starts[-1])
+        self.n_rows, entries = int(self.line_starts[-1]), int(entry_starts[-1])
         self.starts = xp.full(self.n_rows + 1, entries, np.int64)
         self.to, self.value = xp.empty(entries, np.int32), xp.empty(entries, np.float32)
         self.weight = xp.empty(self.n_rows)
-        self.mean = xp.zeros(model.w.size, np.float32)
+        self.mean = xp.zeros(S, np.float32)
         self.diagonal = damping.astype(np.float32)
         self.total = self.launcher.reduce(
-            self._alone, "curvature_rows", G, G, *ends, *P, model.w, z, loose, row_starts, entry_starts,
-            self.starts, self.to, self.value, self.weight, self.mean, self.diagonal, sums=1,
+            kernels._rows(model), "curvature_rows", S, S, model.pairs, *P, group_of, kind, leader, scale,
+            model.w, z, self.line_starts, entry_starts, self.starts, self.to, self.value, self.weight,
+            self.mean, self.diagonal, columns=1,
         )  # fmt: skip
-        self.blocks, self.row_starts = xp.flatnonzero(several), row_starts
+        self.groups, self.blocks = model.groups, xp.flatnonzero(kind == _BLOCK)
         self.seen = xp.empty(self.n_rows if self.blocks.size else 0)
         self._variant = self._alone._replace(lanes=self.launcher.row_lanes(entries / max(self.n_rows, 1)))
 
-    def bend(self, p: Any, out: Any) -> None:
-        """Out += H p / sigma but for the mean of the loose rows."""
-        lines = self.starts, self.to, self.value, self.weight
-        self.launcher.launch(self._variant, "bend_rows", self.n_rows, self.n_rows, *lines, p, out)
+    def bend(self, p: Any, out: Any, of_rows: Any, of_blocks: Any) -> None:
+        """Out += H p / sigma but for the mean of the loose rows; what rows and blocks add to p H p."""
+        lines, n = (self.starts, self.to, self.value, self.weight), self.n_rows
+        self.launcher.reduce(self._variant, "bend_rows", n, n, *lines, p, out, out=of_rows)
         if self.blocks.size:
             n = self.blocks.size
-            self.launcher.launch(
-                self._alone, "bend_blocks", n, n, self.blocks, self.row_starts, *lines, p, self.seen, out
-            )
+            self.launcher.reduce(
+                self._alone, "bend_blocks", n, n, self.blocks, self.groups, self.line_starts, *lines, p,
+                self.seen, out, out=of_blocks,
+            )  # fmt: skip

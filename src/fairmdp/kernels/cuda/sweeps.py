@@ -43,6 +43,8 @@ class CudaSweeps:
         self._model = Variant(1, mdp.row.dtype == np.int64, mdp.val.dtype == np.float32)
         self._rows = self._model._replace(lanes=launcher.lanes(mdp.col.size / max(self.n_pairs, 1)))
         self._columns = self._model._replace(lanes=launcher.lanes(self.n_quotas))
+        self._backups = self._rows._replace(lanes=launcher.few_lanes(mdp.col.size / max(self.n_pairs, 1)))
+        self._chunk = launcher.chunk(self.n_states, self._backups)
         # Asking a device how it fares takes as long as a sweep over a small model.
         self._look = _LOOK if self.n_states < _LARGE else 1
         self._width = self.width(self.n_quotas)
@@ -77,10 +79,8 @@ class CudaSweeps:
 
     def improve(self, h: Any, mu: Any, tau: float) -> Backup:
         """Softmax policy of r + G.T mu at relative values h."""
-        pi, e, mu = self._values(h), self._vector(), self.put(mu)
-        numbers = self._reduce(
-            "soft_states", self.problem.mdp.ptr, *self._G, mu, float(tau), RARE, h, pi, e, least=1, largest=2
-        )
+        pi, e = self._of_pairs(), self._vector()
+        numbers = self._backup("soft_states", mu, float(tau), RARE, h, pi, e, columns=3)
         return Backup(pi, e, *self.get(numbers).tolist())
 
     def first_pairs(self) -> Any:
@@ -107,12 +107,8 @@ class CudaSweeps:
 
     def greedy(self, h: Any, mu: Any, choice: Any, tie: float) -> tuple[Any, Backup]:
         """Best pair of every state at h, the old one where it is within tie of it."""
-        pi, e, mu = self._values(h), self._vector(), self.put(mu)
-        choice = self.put(choice).astype(np.int64)
-        numbers = self._reduce(
-            "greedy_states", self.problem.mdp.ptr, *self._G, mu, float(tie), h, choice, pi, e,
-            least=1, largest=1,
-        )  # fmt: skip
+        pi, e, choice = self._of_pairs(), self._vector(), self.put(choice).astype(np.int64)
+        numbers = self._backup("greedy_states", mu, float(tie), h, choice, pi, e, columns=2)
         low, high = self.get(numbers).tolist()
         return choice, Backup(pi, e, low, high, high)
 
@@ -130,7 +126,7 @@ class CudaSweeps:
             for row in numbers:
                 last = self.launcher.reduce(
                     variant, "value_sweep", self.n_states, self.n_states, *chain, self.damping, last, e, out,
-                    h, least=1, largest=1, out=row,
+                    h, out=row,
                 )  # fmt: skip
                 e, out, work = out, work, out
             self.sweeps += self._look
@@ -152,7 +148,7 @@ class CudaSweeps:
             for row in ends:
                 numbers = self.launcher.reduce(
                     variant, "law_sweep", self.n_states, self.n_states, *turned, self.damping, numbers, nu,
-                    out, sums=2, out=row,
+                    out, out=row,
                 )  # fmt: skip
                 nu, out, work = out, work, out
             self.sweeps += self._look
@@ -167,14 +163,16 @@ class CudaSweeps:
     def totals(self, pi: Any, nu: Any, e: Any) -> tuple[Any, float, float]:
         """Share of each quota, reward, and mean of e under a policy and its law."""
         mdp, K = self.problem.mdp, self.n_quotas
-        numbers = self.get(
-            self._reduce("totals", K, mdp.ptr, *self._G, mdp.r, *self._pay, pi, nu, e, sums=K + 2)
-        )
+        columns, n = (K + 2, self.n_states, self._model), self.n_states
+        board = self.launcher.board(*columns)
+        args = n, K, mdp.ptr, *self._G, mdp.r, *self._pay, pi, nu, e, board
+        self.launcher.launch(self._model, "totals", n, *args)
+        numbers = self.get(self.launcher.fold(*columns))
         return numbers[:K], float(numbers[K]), float(numbers[K + 1])
 
     def occupancy(self, pi: Any, nu: Any) -> Any:
         """Share of time of each pair under a policy and its law."""
-        x = self.launcher.xp.empty(self.n_pairs)
+        x = self._of_pairs()
         ptr = self.problem.mdp.ptr
         self.launcher.launch(self._model, "occupancy", self.n_states, self.n_states, ptr, pi, nu, x)
         return x
@@ -205,9 +203,9 @@ class CudaSweeps:
             ends - played[states], mdp.ptr, *self._P, *self._G, pi, nu, H, D,
         )  # fmt: skip
         pairs = K * (K + 1) // 2
-        C[np.tril_indices(K)] = self.get(
-            launcher.reduce(self._model, "gram", total, total, D, sums=pairs, rows=pairs)
-        )
+        columns = pairs, total, self._model
+        launcher.launch(self._model, "gram", total, total, D, launcher.board(*columns), rows=pairs)
+        C[np.tril_indices(K)] = self.get(launcher.fold(*columns))
         return C + np.tril(C, -1).T
 
     def shift(self, h: Any, H: Any, d: Any) -> Any:
@@ -232,8 +230,8 @@ class CudaSweeps:
         mdp = self.problem.mdp
         return float(
             self._reduce(
-                "ceiling_states", mdp.ptr, *self._P, mdp.r, float(pay), *self._G, self.put(mu), h,
-                float(size), largest=1, variant=self._rows,
+                "ceiling_states", self._chunk, mdp.ptr, *self._P, mdp.r, float(pay), *self._G, self.put(mu),
+                h, float(size), self._of_pairs(), columns=1, variant=self._backups,
             )[0]
         )  # fmt: skip
 
@@ -246,7 +244,7 @@ class CudaSweeps:
         low, high = self.get(
             self._reduce(
                 "mean_bounds", mdp.ptr, *self._P, mdp.r, *self._G, k, pi, h, float(size_f), float(size), e,
-                least=1, largest=1, variant=self._rows,
+                columns=2,
             )
         ).tolist()  # fmt: skip
         return e, low, high
@@ -254,14 +252,14 @@ class CudaSweeps:
     def defect(self, pi: Any) -> float:
         """Bound on the relative error of an entry of the policy's chain, against rows that add up to one."""
         mdp = self.problem.mdp
-        numbers = self._reduce("defects", mdp.ptr, mdp.row, mdp.val, pi, largest=2, variant=self._rows)
+        numbers = self._reduce("defects", mdp.ptr, mdp.row, mdp.val, pi, columns=2, variant=self._rows)
         actions = int((mdp.ptr[1:] - mdp.ptr[:-1]).max())
         return (actions + 6) * EPS + 2 * float(numbers.sum())
 
     def push(self, turned: Chain, x: Any) -> Any:
         """Return x P, from the transpose of P."""
         ones, out = self.launcher.xp.ones(2), self._vector()
-        self._reduce("law_sweep", *turned, 0.0, ones, x, out, sums=2, variant=self._of_chain(turned))
+        self._reduce("law_sweep", *turned, 0.0, ones, x, out, columns=2, variant=self._of_chain(turned))
         return out
 
     def _block_sweeps(
@@ -271,17 +269,17 @@ class CudaSweeps:
         launcher, n, width = self.launcher, self.n_states, F.shape[1]
         variant = self._model._replace(lanes=launcher.lanes(columns))
         spare = [launcher.xp.empty_like(F), launcher.xp.empty_like(F)]
-        partials = launcher.partials(2 * columns, n, variant)
+        board = launcher.board(2 * columns, n, variant)
         span, given = (math.inf if columns else 0.0), source
         for _ in range(self.most if columns else 0):
             target = spare.pop()
             for first in range(0, columns, variant.lanes):
                 launcher.launch(
                     variant, kernel, n, n, columns, width, first, *chain, self.damping, F, source, target,
-                    partials,
+                    board,
                 )  # fmt: skip
             self.sweeps += columns
-            ends = self.get(launcher.fold(partials, columns, columns))
+            ends = self.get(launcher.fold(2 * columns, n, variant, columns, columns))
             span = float((ends[columns:] - ends[:columns]).max())
             if source is not given:
                 spare.append(source)
@@ -290,14 +288,13 @@ class CudaSweeps:
                 break
         return source, span
 
-    def _values(self, h: Any) -> Any:
-        """Q = r + P h, (SA,)."""
+    def _backup(self, name: str, mu: Any, *args: Any, columns: int) -> Any:
+        """A reduction over the states that begins with r + G.T mu + P h."""
         mdp = self.problem.mdp
-        q = self.launcher.xp.empty(self.n_pairs)
-        self.launcher.launch(
-            self._rows, "pair_values", self.n_pairs, self.n_pairs, *self._P, mdp.r, *self._pay, h, q
-        )
-        return q
+        return self._reduce(
+            name, self._chunk, mdp.ptr, *self._P, mdp.r, *self._pay, *self._G, self.put(mu), *args,
+            columns=columns, variant=self._backups,
+        )  # fmt: skip
 
     def _quota_block(self, pi: Any, shares: Any) -> Any:
         F = self.launcher.xp.empty((self.n_states, self._width), np.float32)
@@ -310,13 +307,16 @@ class CudaSweeps:
     def _vector(self) -> Any:
         return self.launcher.xp.empty(self.n_states)
 
+    def _of_pairs(self) -> Any:
+        return self.launcher.xp.empty(self.n_pairs)
+
     def _of_chain(self, chain: Chain) -> Variant:
         return self._model._replace(lanes=self.launcher.row_lanes(chain.cols.size / self.n_states))
 
-    def _reduce(self, name: str, *args: Any, variant: Variant | None = None, **counts: int) -> Any:
+    def _reduce(self, name: str, *args: Any, columns: int, variant: Variant | None = None) -> Any:
         """A reduction over the states."""
         variant = variant or self._model
-        return self.launcher.reduce(variant, name, self.n_states, self.n_states, *args, **counts)
+        return self.launcher.reduce(variant, name, self.n_states, self.n_states, *args, columns=columns)
 
 
 class CudaFactored(CudaSweeps):
