@@ -26,6 +26,32 @@ extern "C" __global__ void krylov_times(
     finish(0, 0, 2, board, numbers);
 }
 
+struct Ends {
+    double low = FAR, high = -FAR, along = 0, square = 0;
+
+    __device__ void take(double r, double shadow) {
+        low = fmin(low, r);
+        high = fmax(high, r);
+        along += shadow * r;
+        square += r * r;
+    }
+
+    __device__ void tell(double* board, double* numbers) const {
+        leave(LEAST, low, 0, board);
+        leave(LARGEST, high, 1, board);
+        leave(SUM, along, 2, board);
+        leave(SUM, square, 3, board);
+        finish(1, 1, 2, board, numbers);
+    }
+};
+
+// Numbers: ends of r.
+extern "C" __global__ void krylov_ends(i64 n, const double* r, const double* shadow, double* board, double* numbers) {
+    Ends ends;
+    for (i64 s = thread(); s < n; s += threads()) ends.take(r[s], shadow[s]);
+    ends.tell(board, numbers);
+}
+
 // out = r - alpha v.
 extern "C" __global__ void krylov_half(
     i64 n, const double* r, const double* v, const double* ends, const double* first, double* out
@@ -34,27 +60,19 @@ extern "C" __global__ void krylov_half(
     for (i64 s = thread(); s < n; s += threads()) out[s] = r[s] - alpha * v[s];
 }
 
-// x += alpha p + omega s; r = s - omega t. Numbers: ends of r.
+// x += alpha p + omega midway; r = midway - omega t. Numbers: ends of r.
 extern "C" __global__ void krylov_step(
-    i64 n, const double* p, const double* half, const double* t, const double* shadow, const double* ends,
+    i64 n, const double* p, const double* midway, const double* t, const double* shadow, const double* ends,
     const double* first, const double* second, double* x, double* r, double* board, double* numbers
 ) {
     const double alpha = ends[2] / first[0], omega = second[0] / (second[1] + TINY);
-    double low = FAR, high = -FAR, along = 0, square = 0;
+    Ends now;
     for (i64 s = thread(); s < n; s += threads()) {
-        x[s] += alpha * p[s] + omega * half[s];
-        const double left = half[s] - omega * t[s];
-        r[s] = left;
-        low = fmin(low, left);
-        high = fmax(high, left);
-        along += shadow[s] * left;
-        square += left * left;
+        x[s] += alpha * p[s] + omega * midway[s];
+        r[s] = midway[s] - omega * t[s];
+        now.take(r[s], shadow[s]);
     }
-    leave(LEAST, low, 0, board);
-    leave(LARGEST, high, 1, board);
-    leave(SUM, along, 2, board);
-    leave(SUM, square, 3, board);
-    finish(1, 1, 2, board, numbers);
+    now.tell(board, numbers);
 }
 
 // out = r + beta (p - omega v).
