@@ -1,11 +1,13 @@
-"""Both solvers on a GPU, with models that are made there.
+"""The large-model solvers on a GPU, with models that are there.
 
     python -m benchmarks.gpu dual --sizes 1e5 1e6 1e7 1e8 --out benchmarks/results/gpu_dual.csv
+    python -m benchmarks.gpu queue --sizes 20 45 99 --out benchmarks/results/gpu_queue.csv
     python -m benchmarks.gpu bandwidth --sizes 1e7 --out benchmarks/results/gpu_bandwidth.csv
 
 Garnet: 5 actions, 5 random successors and the next state on a ring; rewards uniform. ``dual`` has 5 quotas on
 disjoint random groups that together hold half of the states, each owed 1.02 to 1.27 times its uniform
-share. Wall seconds from the call to the certified solution, kernels compiled before, models made before.
+share. ``queue`` is that of `problems.queue`, whose sizes are the room of each client: (room + 1)^3 states.
+Wall seconds from the call to the certified solution, kernels compiled before, models made before.
 Gaps are relative to the span of the rewards. Sizes from ``--single`` on have probabilities of 32 bits.
 
 ``bandwidth`` counts the bytes that a kernel must move: every array once, and a sector of 32 bytes for each
@@ -19,9 +21,10 @@ from pathlib import Path
 
 import cupy
 import numpy as np
+from benchmarks.problems.queue import queue as queue_problem
 from benchmarks.table import table
 
-from fairmdp import DeviceProblem, scenarios, solve_dual, solve_proximal
+from fairmdp import DeviceProblem, scenarios, solve_colgen, solve_dual, solve_proximal
 from fairmdp.device_problem import DeviceMDP
 from fairmdp.kernels.cuda.chains import transposed
 from fairmdp.kernels.cuda.launcher import device_name, open_cuda
@@ -135,6 +138,10 @@ FIELDS = {
         "states", "quotas", "transitions", "bits", "tol", "seconds", "status", "gap", "worst_slack",
         "pool_gb", "counters",
     ],
+    "queue": [
+        "states", "quotas", "transitions", "bits", "tol", "seconds", "status", "gap", "worst_slack",
+        "pool_gb", "counters",
+    ],
     "mirror": ["runs", "steps", "seconds", "reward", "reward_std", "nu0", "nu1", "nu2"],
     "bandwidth": ["states", "kernel", "bytes", "ms", "tb_per_s", "part_of_copy"],
 }  # fmt: skip
@@ -149,6 +156,19 @@ def dual(options, add):
         for tol in options.gaps:
             for _ in range(options.repeat):
                 add({**solved(problem, solve_dual, tol=tol), "tol": tol})
+        del problem
+        cupy.get_default_memory_pool().free_all_blocks()
+
+
+def queue(options, add):
+    """Rows of column generation on queues; a small one is solved before, to compile."""
+    put = open_cuda("sweeps").put
+    solve_colgen(DeviceProblem.of(queue_problem(9), put))
+    for room in options.sizes:
+        problem = DeviceProblem.of(queue_problem(int(room)), put)
+        for tol in options.gaps:
+            for _ in range(options.repeat):
+                add({**solved(problem, solve_colgen, tol=tol), "tol": tol})
         del problem
         cupy.get_default_memory_pool().free_all_blocks()
 

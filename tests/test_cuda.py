@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from models import lattice_queue
 from scipy.sparse import csr_array
 from scipy.sparse import random_array as sparse_random
 from tests.cuda_host import host_launcher
@@ -31,16 +32,20 @@ from fairmdp import (
 )
 from fairmdp.certificate import on_device as certificate
 from fairmdp.certificate import rounded
+from fairmdp.kernels import bicgstab
 from fairmdp.kernels import proximal as numba_kernels
 from fairmdp.kernels.bellman import Chain as ChainRows
 from fairmdp.kernels.bellman import Sweeps
+from fairmdp.kernels.cuda import sweeps
 from fairmdp.kernels.cuda.chains import transposed
-from fairmdp.kernels.cuda.launcher import _first_gpu, open_cuda, out_of_memory_is_a_message
+from fairmdp.kernels.cuda.krylov import CudaVectors
+from fairmdp.kernels.cuda.launcher import Variant, _first_gpu, open_cuda, out_of_memory_is_a_message
 from fairmdp.kernels.cuda.proximal import CudaProximal
 from fairmdp.kernels.cuda.sweeps import CudaSweeps
 from fairmdp.kernels.cuda.upload import PIECE, WORKERS, Uploader
+from fairmdp.solvers import columns, dual, on_device
 from fairmdp.solvers import mirror_sweep as mirror_sweeps
-from fairmdp.solvers import on_device
+from fairmdp.solvers.colgen import solve_colgen
 from fairmdp.solvers.mirror_steps import Steps
 from fairmdp.solvers.mirror_sweep import mirror_sweep
 from fairmdp.solvers.policy import uniform_policy
@@ -117,8 +122,182 @@ def test_impossible_problem_on_the_device(on_launcher, launcher):
     problem = scenarios.three_state(rho=[0.1, 0.1, 0.6])
     assert solve_dual(problem).status is Status.INFEASIBLE
     sol = solve_dual(DeviceProblem.of(problem, launcher.put))
-    assert sol.status is Status.UNDECIDED
-    assert "bias and prices prove that no policy meets the quotas" in sol.notes
+    assert sol.status is Status.INFEASIBLE and sol.notes == ("certified on the GPU",)
+
+
+# --- models that mix slowly --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", range(8))
+def test_columns_agree_with_the_cpu(on_launcher, launcher, first):
+    for seed in range(first, 8 if launcher.xp is np else 80, 8):
+        problem = random_problem(seed, feasible=seed % 5 != 4)
+        cpu, sol = solve_colgen(problem), solve_colgen(problem, device="cuda")
+        there = solve_colgen(DeviceProblem.of(problem, launcher.put))
+        assert sol.status is there.status is cpu.status
+        assert verify(problem, sol).ok
+        if sol.status is Status.OPTIMAL:
+            allowed = 1e-6 * (np.ptp(problem.mdp.r) or 1.0)
+            assert abs(sol.gain - cpu.gain) <= allowed and abs(there.gain - cpu.gain) <= allowed
+            assert sol.notes[-1] == "certified on the GPU and again on the CPU"
+
+
+def slow(at_least=0.5):
+    """Three queues whose chains take thousands of sweeps."""
+    shape = (7, 7, 7)
+    short = [np.flatnonzero(np.unravel_index(np.arange(343), shape)[c] <= 1) for c in range(3)]
+    quotas = [Quota(f"client {c}", states=short[c], at_least=at_least) for c in range(3)]
+    return Problem(lattice_queue(6), quotas)
+
+
+@pytest.fixture
+def without_factors(monkeypatch):
+    """Small models are taken for large ones."""
+    for module, name in ((columns, "_FACTORED"), (sweeps, "FACTORED")):
+        monkeypatch.setattr(module, name, 0)
+
+
+def test_a_queue_on_the_device(on_launcher, launcher, without_factors):
+    problem = slow()
+    cpu, sol = solve_colgen(problem), solve(DeviceProblem.of(problem, launcher.put))
+    assert sol.method.endswith("on the GPU; chosen because the model mixes slowly and its quotas are few")
+    assert sol.status is Status.OPTIMAL and sol.notes == ("certified on the GPU",)
+    assert sol.gain == pytest.approx(cpu.gain, abs=1e-6)
+    policy = launcher.get(sol.policy)
+    nu = Chain.of(problem.mdp, policy).shares
+    np.testing.assert_allclose(launcher.get(sol.visitation), nu, atol=1e-12)
+    np.testing.assert_allclose(problem.members @ (policy * nu[problem.mdp.s_of]), sol.shares, atol=1e-11)
+
+
+def test_law_of_a_slow_chain(launcher, without_factors):
+    """Sweeps stop far too early; the proof, and what is shown, come from Krylov spaces."""
+    problem = slow()
+    device, pi = device_set(launcher, problem), uniform_policy(problem.mdp)
+    device.most = 40
+    shares = problem.members @ (pi * Chain.of(problem.mdp, pi).shares[problem.mdp.s_of])
+    law = certificate.law(device, launcher.put(pi))
+    assert (law.shares[:, 0] <= shares).all() and (shares <= law.shares[:, 1]).all()
+    assert np.diff(law.shares, axis=1).max() < 1e-9
+    claim = dict(tol=1e-6, method="", counters={}, notes=())
+    sol = on_device.conclude_on_device(device, launcher.put(pi), device.full(0.0), np.zeros(3), **claim)
+    np.testing.assert_allclose(sol.shares, shares, atol=1e-11)
+
+
+def test_policy_of_an_occupancy(launcher):
+    problem = random_problem(2)
+    mdp, rng = problem.mdp, np.random.default_rng(0)
+    x, choice = rng.random(mdp.n_pairs), rng.integers(mdp.pair_ptr[:-1], mdp.pair_ptr[1:])
+    idle = rng.random(mdp.n_states) < 0.3
+    x[idle[mdp.s_of]] = 0.0
+    pi = launcher.get(device_set(launcher, problem).read_policy(launcher.put(x), launcher.put(choice), 0.0))
+    played = np.isin(np.arange(mdp.n_pairs), choice)
+    busy = np.where(idle, 1.0, np.add.reduceat(x, mdp.pair_ptr[:-1]))
+    np.testing.assert_allclose(pi, np.where(idle[mdp.s_of], played, x / busy[mdp.s_of]), rtol=1e-14)
+
+
+def test_a_start_on_the_device(on_launcher, launcher):
+    problem = DeviceProblem.of(slow(), launcher.put)
+    sol = solve_colgen(problem)
+    again = solve_colgen(problem, start=sol)
+    assert again.gain == pytest.approx(sol.gain, abs=1e-6)
+    assert again.counters["columns"] < sol.counters["columns"] / 2
+
+
+def test_columns_go_on_where_newton_stalls(on_launcher, launcher, monkeypatch):
+    monkeypatch.setattr(dual, "_PATIENCE", 0)
+    problem = slow()
+    sol = solve_dual(DeviceProblem.of(problem, launcher.put))
+    assert sol.method.startswith("dual, which stalled, then colgen") and sol.method.endswith("on the GPU")
+    assert sol.status is Status.OPTIMAL and sol.notes == ("certified on the GPU",)
+
+
+def test_a_model_that_mixes_fast_goes_to_newton(on_launcher, launcher):
+    sol = solve(scenarios.garnet(n_states=300, n_quotas=2), device="cuda")
+    assert sol.method.startswith("dual") and "mixes fast" in sol.method
+
+
+def test_a_model_without_quotas_on_the_device(on_launcher, launcher):
+    problem = slow().without_quotas()
+    sol = solve(DeviceProblem.of(problem, launcher.put))
+    assert sol.status is Status.OPTIMAL and sol.method.startswith("colgen")
+    assert sol.gain == pytest.approx(solve_colgen(problem).gain, abs=1e-6)
+
+
+@pytest.mark.parametrize("method", ["dual", "colgen"])
+def test_an_impossible_queue_on_the_device(on_launcher, launcher, method):
+    problem = slow(0.9)
+    sol = solve(DeviceProblem.of(problem, launcher.put), method=method)
+    assert sol.status is Status.INFEASIBLE and sol.notes == ("certified on the GPU",)
+    assert not sol.has_policy and np.isnan(sol.gain) and np.isnan(launcher.get(sol.policy)).all()
+    nothing = np.zeros(problem.mdp.n_pairs)
+    assert rounded.ceiling(problem, nothing, launcher.get(sol.bias), sol.prices) < 0
+
+
+def test_shares_are_at_most_one(on_launcher, launcher):
+    for seed in (5, 17, 38):
+        mdp = scenarios.garnet(30, 3, 3, n_quotas=0, seed=seed).mdp
+        problem = Problem(mdp, [Quota("all", states=range(30), at_least=0.5)])
+        assert solve_dual(DeviceProblem.of(problem, launcher.put), tol=1e-3).shares[0] <= 1
+
+
+def two_rooms(leak):
+    """Twice twenty states that are left for the other twenty with a small probability."""
+    rng, P = np.random.default_rng(0), np.zeros((40, 40))
+    P[:20, :20], P[20:, 20:] = rng.dirichlet(np.ones(20), 20), rng.dirichlet(np.ones(20), 20)
+    P[[0, 30]] *= 1 - leak
+    P[0, 30] += leak
+    P[30, 0] += leak
+    return P
+
+
+CHAINS = {
+    "fast": np.random.default_rng(1).dirichlet(np.full(30, 0.2), 30),
+    "nearly reducible": two_rooms(1e-3),
+    "periodic": np.roll(np.eye(12), 1, axis=1),
+    "walk": 0.6 * np.eye(60, k=-1) + 0.4 * np.eye(60, k=1) + np.diag([0.6, *[0.0] * 58, 0.4]),
+    "absorbing": np.array([[0.5, 0.5], [0.0, 1.0]]),
+    "one state": np.ones((1, 1)),
+}
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+@pytest.mark.parametrize("where", ["arrays", "kernels"])
+def test_bicgstab_agrees_with_a_dense_solve(launcher, where, chain):
+    P = CHAINS[chain]
+    n, pin = len(P), len(P) // 2
+    A = np.eye(n) - P
+    A[:, pin] += 1
+    exact = np.linalg.solve(A.T, np.eye(n)[pin])  # the law
+    f, put, get = np.random.default_rng(2).normal(size=n), launcher.put, launcher.get
+    there, back = bicgstab_vectors(launcher, where, P, pin)
+    found = bicgstab.solve(there, put(f), 1e-11, span=True)
+    h = get(found.x)
+    assert found.left <= 1e-11 and np.ptp(f + P @ h - h) <= 2e-11
+    assert np.ptp(h - np.linalg.solve(A, f)) <= 1e-7
+    nu, error, _ = bicgstab.law(back, put(np.arange(1.0, n + 1) / (n * (n + 1) / 2)), 1e-12)
+    assert error <= 1e-12
+    np.testing.assert_allclose(get(nu), exact, atol=1e-10)
+    _, error, products = bicgstab.law(back, nu, 1e-12)  # from itself
+    assert error <= 1e-12 and products <= 400
+
+
+def bicgstab_vectors(launcher, where, P, pin):
+    """Systems of the bias and of the law: in terms of arrays, and of kernels."""
+    if where == "arrays":
+        M = launcher.put(P)
+        return bicgstab.Vectors(lambda x: x - M @ x + x[pin]), bicgstab.Vectors(lambda x: x - x @ M)
+    chains = [csr_array(P), csr_array(P.T)]
+    lists = [(M.indptr.astype(np.int64), M.indices.astype(np.int32), M.data) for M in chains]
+    forth, back = (ChainRows(*map(launcher.put, arrays)) for arrays in lists)
+    variant = Variant(launcher.row_lanes(6))
+    return CudaVectors(launcher, variant, forth, 1.0, pin, 4), CudaVectors(launcher, variant, back, 0.0, 0, 4)
+
+
+def test_bicgstab_does_no_harm_where_there_is_no_answer(launcher):
+    """Two classes have two gains: what comes back is no worse than nothing, and says so."""
+    f = launcher.put(np.repeat([0.0, 1.0], 20))
+    found = bicgstab.solve(bicgstab_vectors(launcher, "kernels", two_rooms(0.0), 0)[0], f, 1e-9, span=True)
+    assert 0.5 <= found.left <= 1 and found.products < bicgstab.MOST
 
 
 def wide_problem(seed=0):
@@ -319,6 +498,29 @@ def test_lanes_agree_with_one_thread(threaded):
     np.testing.assert_allclose(H[:, :K], wanted, atol=1e-6)
     C = cpu.curvature(backup.pi, nu, np.ascontiguousarray(H[:, :K]))
     np.testing.assert_allclose(device.curvature(backup.pi, nu, H), C, atol=1e-9)
+
+
+def test_products_by_lanes(tmp_path):
+    """The kernels of BiCGStab in blocks of 64 real threads."""
+    if shutil.which("g++") is None:
+        pytest.skip("no g++ to compile the CUDA sources with")
+    there = host_launcher("sweeps", tmp_path, threads=64)
+    P, pin, rng = CHAINS["fast"], 3, np.random.default_rng(0)
+    x, w, r = rng.normal(size=(3, 30))
+    vectors = bicgstab_vectors(there, "kernels", P, pin)[0]
+    plain = bicgstab_vectors(there, "arrays", P, pin)[0]
+    out, dots = vectors.times(x, w)
+    ends = vectors.ends(r, w)
+    for found, wanted in (
+        ((out, dots), plain.times(x, w)),
+        (
+            vectors.step(x.copy(), r, w, out, x, ends, dots, dots),
+            plain.step(x.copy(), r, w, out, x, ends, dots, dots),
+        ),
+    ):
+        np.testing.assert_allclose(found[0], wanted[0], rtol=1e-12)
+        np.testing.assert_allclose(found[1], wanted[1], rtol=1e-12)
+    assert vectors._rows.lanes > 1
 
 
 def test_last_probability_is_derived(launcher):

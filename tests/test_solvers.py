@@ -277,7 +277,7 @@ def test_what_is_mixed_in_fits_into_the_room(seed):
     spread = rng.dirichlet(np.full(problem.mdp.n_pairs, 0.05))
     shares = problem.members @ spread
     for room in (np.full(3, 0.01), np.array([1e-3, 1e-5, 1e-2])):
-        pull = pull_within(problem, room, spread)
+        pull = pull_within(problem, room, shares)
         assert 0 < pull <= room.max()
         assert ((1 - pull) * (low + room) + pull * shares >= low + room / 2 - 1e-15).all()
         assert ((1 - pull) * (high - room) + pull * shares <= high - room / 2 + 1e-15).all()

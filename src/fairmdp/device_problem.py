@@ -62,7 +62,7 @@ class DeviceMDP:
 
 @dataclass(frozen=True, eq=False)
 class DeviceProblem:
-    """Model and quotas in GPU memory; `solve_dual` takes it where it takes a `Problem`.
+    """Model and quotas in GPU memory; `solve`, `solve_dual` and `solve_colgen` take it like a `Problem`.
 
     The arrays are believed: nothing checks that rows are probabilities. Solutions of such a problem keep
     their long vectors on the device too, and are certified there.

@@ -39,7 +39,10 @@ def law(device: CudaSweeps, policy: Any) -> Law:
     for k in range(columns):
         f, _, _ = device.mean_bounds(policy, k - 1, nowhere, sizes[k], 0.0)
         H[:, k] = (f - float(f.mean())) / units[k]
-    H, _ = device.biases(device.follow(policy), H, columns, _NARROW)
+    F, chain = H, device.follow(policy)
+    H, left = device.biases(chain, F, columns, _NARROW)
+    if left > _NARROW:
+        H, _ = device.patient().biases(chain, F, columns, _NARROW)
     intervals = []
     for k in range(columns):
         h, size = _centred(H[:, k] * units[k])

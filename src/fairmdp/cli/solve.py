@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--device", default="cpu", show_default=True, type=click.Choice(["cpu", "cuda"]),
-    help="cuda: the first GPU, by dual or proximal.",
+    help="cuda: the first GPU, by dual, colgen or proximal.",
 )  # fmt: skip
 @click.option("--tol", default=1e-6, show_default=True, help="Certified relative gap that counts as optimal.")
 @click.option("--steps", type=click.IntRange(1), help="mirror: steps to make.  [default: 200000]")

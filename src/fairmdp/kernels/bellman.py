@@ -462,10 +462,14 @@ class Sweeps:
         """Vector over the states with one value."""
         return np.full(self.n_states, value)
 
+    def made(self, kind: type["Sweeps"]) -> "Sweeps":
+        """Another kernel set for the same model."""
+        return kind(*self._made_of)
+
     def patient(self) -> "Sweeps":
         """These functions for chains on which sweeps stop short: factors, or many damped sweeps."""
         if 1 < self.n_states <= FACTORED:
-            return Factored(*self._made_of)
+            return self.made(Factored)
         self.damping, self.most = 0.1, 3000
         return self
 
@@ -474,13 +478,26 @@ class Sweeps:
         pi, e = np.empty(self.n_pairs), np.empty(self.n_states)
         return Backup(pi, e, *soft_backup(self._ptr, *self._P, *self._G, self._r, mu, h, tau, pi, e))
 
+    def first_pairs(self) -> I4:
+        """First pair of every state."""
+        return self._ptr[:-1].astype(np.int32)
+
+    def play(self, choice: I4) -> F8:
+        """Policy of one pair in every state."""
+        pi = np.zeros(self.n_pairs)
+        pi[choice] = 1.0
+        return pi
+
+    def uniform(self) -> F8:
+        """Every action of a state with the same probability."""
+        actions = np.diff(self._ptr)
+        return np.repeat(1 / actions, actions)
+
     def greedy(self, h: F8, mu: F8, choice: I4, tie: float) -> tuple[I4, Backup]:
         """Best pair of every state at h, the old one where it is within tie of it."""
         choice, e = choice.copy(), np.empty(self.n_states)
         low, high = greedy_backup(self._ptr, *self._P, *self._G, self._r, mu, h, tie, choice, e)
-        pi = np.zeros(self.n_pairs)
-        pi[choice] = 1.0
-        return choice, Backup(pi, e, low, high, high)
+        return choice, Backup(self.play(choice), e, low, high, high)
 
     def follow(self, pi: F8) -> Chain:
         """Chain of a policy."""
@@ -509,6 +526,10 @@ class Sweeps:
         shares = np.empty(self.n_quotas)
         gain, mean = totals(self._ptr, *self._G, self._r, pi, nu, e, shares)
         return shares, gain, mean
+
+    def occupancy(self, pi: F8, nu: F8) -> F8:
+        """Share of time of each pair under a policy and its law."""
+        return pi * np.repeat(nu, np.diff(self._ptr))
 
     def block(self, chain: Chain, pi: F8, shares: F8, H: F4 | None, tol: float) -> tuple[F4, float]:
         """Bias of every quota's set, (S, K), from a guess, and the largest span of what is left."""

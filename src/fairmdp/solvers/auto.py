@@ -33,6 +33,10 @@ _FAST = 1e-3  # what the sweeps must leave of a random function's span, at most
 _PLANNING, _LONG = 200, 500  # value iterations, and sweeps of the policy they lead to
 _STUCK = 1e-2  # what is left of a random function's span after these where a policy stays where it began
 
+_NOTHING_OWED = "chosen because nothing is owed, so that one column is enough"
+_FAST_AND_FEW = "chosen because the model mixes fast and its quotas are few"
+_SLOW_AND_FEW = "chosen because the model mixes slowly and its quotas are few"
+
 
 def solve(
     problem: Problem | DeviceProblem,
@@ -64,8 +68,8 @@ def solve(
     progress
         Called now and then with ``upper``, ``lower``, ``gap``, ``worst_slack`` and ``seconds``.
     device
-        ``"cpu"``, or ``"cuda"``: the first GPU, by ``"dual"`` or ``"proximal"``. Where it cannot be used,
-        a `DeviceError` says why.
+        ``"cpu"``, or ``"cuda"``: the first GPU, by ``"dual"``, ``"colgen"`` or ``"proximal"``. Where it
+        cannot be used, a `DeviceError` says why.
 
     Returns
     -------
@@ -119,18 +123,40 @@ def _solve_on_device(
     progress: Progress | None,
     device: str,
 ) -> Solution:
-    """Few quotas go to the dual solver, a quota for every state to the proximal one."""
+    """Let one of the methods answer that a device has."""
+    from fairmdp.solvers.colgen import solve_colgen
     from fairmdp.solvers.dual import solve_dual
     from fairmdp.solvers.proximal import solve_proximal
 
+    deadline, reason = Deadline(seconds), ""
     if method == "auto":
-        method = "dual" if problem.n_quotas <= _FEW_QUOTAS else "proximal"
-    solvers = {"dual": solve_dual, "proximal": solve_proximal}
+        method, reason = _choose_on_device(problem, device)
+    solvers = {"dual": solve_dual, "colgen": solve_colgen, "proximal": solve_proximal}
     if method not in solvers:
         raise ProblemError(
-            f'method {method} runs on the CPU only\n  leave out device, or say "dual" or "proximal"'
+            f'method {method} runs on the CPU only\n  leave out device, or say "dual", "colgen" or "proximal"'
         )
-    return solvers[method](problem, tol=tol, start=start, seconds=seconds, progress=progress, device=device)
+    solution = solvers[method](
+        problem, tol=tol, start=start, seconds=deadline.left, progress=progress, device=device
+    )
+    return replace(solution, method=f"{solution.method}; {reason}") if reason else solution
+
+
+def _choose_on_device(problem: Problem | DeviceProblem, device: str) -> tuple[str, str]:
+    """Pick a method that a device has, and the reason for it."""
+    from fairmdp.kernels.bicgstab import scattered
+    from fairmdp.solvers.on_device import check_device, kernels_for
+
+    if problem.n_quotas > _FEW_QUOTAS:
+        return "proximal", ""
+    if not bounded(problem).any():
+        return "colgen", _NOTHING_OWED
+    kernels = kernels_for(problem, 0.0, 1.0, check_device(device))
+    kernels.damping, kernels.most = 0.1, _SWEEPS
+    f = scattered(kernels.full(0.0))
+    _, left = kernels.settle(kernels.follow(kernels.uniform()), kernels.full(0.0), f, 0.0)
+    fast = left <= _FAST * float(f.max() - f.min())
+    return ("dual", _FAST_AND_FEW) if fast else ("colgen", _SLOW_AND_FEW)
 
 
 def choose(problem: Problem) -> tuple[str, str]:
@@ -140,14 +166,14 @@ def choose(problem: Problem) -> tuple[str, str]:
         return "lp", ""
     n_bounded = int(bounded(problem).sum())
     if n_bounded == 0:
-        return "colgen", "chosen because nothing is owed, so that one column is enough"
+        return "colgen", _NOTHING_OWED
     fast = mixes_fast(problem)
     if n_bounded <= _FEW_QUOTAS:
         if fast:
-            return "dual", "chosen because the model mixes fast and its quotas are few"
+            return "dual", _FAST_AND_FEW
         if mdp.n_pairs <= _LP_STUCK_PAIRS and _stays_put(mdp):
             return "lp", "chosen because good policies stay where they began and the model is small"
-        return "colgen", "chosen because the model mixes slowly and its quotas are few"
+        return "colgen", _SLOW_AND_FEW
     if fast and _disjoint_state_quotas(problem):
         return "proximal", "chosen because there are many disjoint quotas and the model mixes fast"
     if fast and n_bounded <= _SOME_QUOTAS:
@@ -157,7 +183,7 @@ def choose(problem: Problem) -> tuple[str, str]:
     return "ipm", "chosen because the model mixes slowly and its quotas are many"
 
 
-def bounded(problem: Problem) -> Bools:
+def bounded(problem: Problem | DeviceProblem) -> Bools:
     """Whether each quota asks for something, (K,); labels of a model are quotas that do not."""
     return (problem.at_least > 0) | (problem.at_most < 1)
 

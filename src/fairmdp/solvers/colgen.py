@@ -6,17 +6,21 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from fairmdp.certificate import rounded
+from fairmdp.device_problem import DeviceProblem
+from fairmdp.kernels.bellman import Sweeps
+from fairmdp.kernels.cuda.launcher import out_of_memory_is_a_message
 from fairmdp.problem import Problem
 from fairmdp.solution import Solution, Status
-from fairmdp.solvers.columns import EXACT, PENALTIES, Column, Mixture, Search
+from fairmdp.solvers.columns import EXACT, PENALTIES, Mixture, Search
 from fairmdp.solvers.conclude import Evaluated, check_tol, conclude, conclude_infeasible, evaluate
 from fairmdp.solvers.conflict import prove_infeasible
 from fairmdp.solvers.deadline import STOPS, Deadline, stop_note
-from fairmdp.solvers.policy import policy_of, uniform_policy
+from fairmdp.solvers.on_device import check_device, conclude_where, kernels_for
 from fairmdp.solvers.prices import price_box, start_from, tightened
 from fairmdp.solvers.repair import gave_up, margins, pull_within
 from fairmdp.validation import Floats
@@ -27,20 +31,22 @@ _METHOD = "colgen: column generation over deterministic policies"
 _HAIR = 0.05  # of the tolerance, by which quotas are tightened
 
 
+@out_of_memory_is_a_message()
 def solve_colgen(
-    problem: Problem,
+    problem: Problem | DeviceProblem,
     *,
     tol: float = 1e-6,
     start: Solution | None = None,
     seconds: float | None = None,
     progress: Progress | None = None,
+    device: str = "cpu",
 ) -> Solution:
     """Best gain under quotas as a mixture of policies: few quotas on models that mix slowly.
 
     Parameters
     ----------
     problem
-        Model and quotas.
+        Model and quotas; a `DeviceProblem` is solved where it is.
     tol
         Certified gap, relative to the span of the rewards, up to which the answer is called optimal.
     start
@@ -50,6 +56,8 @@ def solve_colgen(
         Time after which the search ends as if interrupted.
     progress
         Called at every column with ``upper``, ``lower``, ``gap``, ``worst_slack``, ``seconds``.
+    device
+        ``"cpu"``, or ``"cuda"`` for the first GPU, as for `solve_dual`.
 
     Returns
     -------
@@ -66,18 +74,18 @@ def solve_colgen(
     ('optimal', 0.44342, array([0.    , 0.    , 0.5211]))
     """
     tol = check_tol(tol)
-    search = _begun(problem, tol, start)
+    search = _begun(problem, tol, start, check_device(device))
     search.deadline = Deadline(seconds)
     notes: tuple[str, ...] = ()
     try:
         _run(search, tol, _reporter(problem, progress))
     except STOPS as stop:
         notes = (stop_note(stop),)
-    if search.upper < 0:
-        witness = _witness(problem, search)
+    if search.upper < 0 and isinstance(problem, Problem):
+        h, mu = _witness(problem, search)
         infeasible = prove_infeasible(
-            problem, *witness, tol=tol, method=_METHOD, counters=search.counters, began=search.began,
-            deadline=search.deadline,
+            problem, search.device.get(h), mu, tol=tol, method=_METHOD, counters=search.counters,
+            began=search.began, deadline=search.deadline,
         )  # fmt: skip
         if infeasible is not None:
             return infeasible
@@ -128,18 +136,22 @@ class Sweep:
         return self._last[1]
 
 
-def _begun(problem: Problem, tol: float, start: Solution | None) -> Search:
+def _begun(
+    problem: Problem | DeviceProblem, tol: float, start: Solution | None, on_device: bool = False
+) -> Search:
     """Search that knows an earlier solution's policy, prices and relative values."""
+    began = time.perf_counter()
     base, scale = _unit(problem)
     mu, h, nu = start_from(problem, start, scale)
-    search = Search(problem, (problem.mdp.r - base) / scale, _master(problem, tol), h, nu)
-    search.witness = search.witness[0], mu
+    device = kernels_for(problem, base, scale, on_device)
+    search = Search(problem, device, _master(problem, tol), h, nu)
+    search.began, search.witness = began, (search.witness[0], mu)
     if start is not None and start.has_policy:
-        search.add(Column(None, start.occupancy, problem.members @ start.occupancy, 0.0, 0.0))
+        search.add_policy(start.policy, start.visitation)
     return search
 
 
-def _master(problem: Problem, tol: float) -> Mixture:
+def _master(problem: Problem | DeviceProblem, tol: float) -> Mixture:
     """Master program of quotas that are tightened by a hair, so that they hold in spite of small errors."""
     return Mixture(*tightened(*price_box(problem), _HAIR * tol))
 
@@ -159,24 +171,43 @@ def _run(search: Search, tol: float, report: Callable[[Search, float], None] | N
 
 
 def _claim(
-    problem: Problem,
+    problem: Problem | DeviceProblem,
     search: Search,
-    policy: Floats,
+    policy: Any,
     tol: float,
     notes: tuple[str, ...],
     evaluated: Evaluated | None = None,
 ) -> Solution:
     """What can be proved of the mixture's policy, connected if its chain is not."""
-    h, mu = _witness(problem, search)
-    best = conclude(
-        problem, policy, h, mu, tol=tol, method=_METHOD, counters={}, notes=notes, evaluated=evaluated
-    )
+    best = _concluded(problem, search, policy, tol, notes, evaluated)
     if best.status is Status.UNDECIDED and not notes:
         best = _connect(problem, search, best)
-    return replace(best, counters=search.timed_counters)
+    return replace(best, counters={**search.timed_counters, **best.counters})
 
 
-def _witness(problem: Problem, search: Search) -> tuple[Floats, Floats]:
+def _concluded(
+    problem: Problem | DeviceProblem,
+    search: Search,
+    policy: Any,
+    tol: float,
+    notes: tuple[str, ...],
+    evaluated: Evaluated | None = None,
+) -> Solution:
+    """What can be proved of a policy, where the search was made."""
+    h, mu = _witness(problem, search)
+    if isinstance(search.device, Sweeps):
+        assert isinstance(problem, Problem)
+        return conclude(
+            problem, policy, h, mu, tol=tol, method=_METHOD, counters={}, notes=notes, evaluated=evaluated
+        )
+    device = search.device.patient() if search.way else search.device
+    return conclude_where(
+        problem, device, policy, h, mu, tol=tol, method=_METHOD, counters=search.counters, notes=notes,
+        began=search.began,
+    )  # fmt: skip
+
+
+def _witness(problem: Problem | DeviceProblem, search: Search) -> tuple[Any, Floats]:
     """Relative values and prices in the user's unit."""
     _, scale = _unit(problem)
     h, mu = search.witness
@@ -188,13 +219,15 @@ def _hopeless(search: Search) -> bool:
     return search.upper < 0
 
 
-def _unit(problem: Problem) -> tuple[float, float]:
+def _unit(problem: Problem | DeviceProblem) -> tuple[float, float]:
     """Least reward and span of the rewards: a search has them between 0 and 1."""
     r = problem.mdp.r
-    return float(r.min()), float(np.ptp(r)) or 1.0
+    return float(r.min()), float(r.max() - r.min()) or 1.0
 
 
-def _reporter(problem: Problem, progress: Progress | None) -> Callable[[Search, float], None] | None:
+def _reporter(
+    problem: Problem | DeviceProblem, progress: Progress | None
+) -> Callable[[Search, float], None] | None:
     """Adapter from a search to the user's callback."""
     if progress is None:
         return None
@@ -209,31 +242,21 @@ def _reporter(problem: Problem, progress: Progress | None) -> Callable[[Search, 
     return report
 
 
-def _connect(problem: Problem, search: Search, found: Solution) -> Solution:
+def _connect(problem: Problem | DeviceProblem, search: Search, found: Solution) -> Solution:
     """Mix in some of the uniform policy, which connects classes, at the smallest loss that can be proved."""
-    mdp = problem.mdp
-    uniform = uniform_policy(mdp)
+    uniform = search.device.uniform()
     nu, _ = search.law(uniform, EXACT)
-    spread = uniform * nu[mdp.s_of]
-    shares = problem.members @ spread
+    search.add_policy(uniform, nu)
+    spread = search.columns[-1]
     low, high = price_box(problem)
-    search.add(Column(None, spread, shares, 0.0, 0.0))
     for margin, room in margins(problem, found):
         search.master.tighten(*tightened(low, high, room))
         search.value, _, search.weights, broken = search.master.solve()
         if broken > EXACT:
             break
-        pull = pull_within(problem, room, spread)
-        best = conclude(
-            problem,
-            policy_of(mdp, (1 - pull) * search.occupancy() + pull * spread),
-            found.bias,
-            found.prices,
-            tol=found.tol,
-            method=found.method,
-            counters=found.counters,
-            notes=(gave_up(margin),),
-        )
+        pull = pull_within(problem, room, spread.shares)
+        policy = search.policy_of((1 - pull) * search.occupancy() + pull * spread.mass)
+        best = _concluded(problem, search, policy, found.tol, (gave_up(margin),))
         if best.status is not Status.UNDECIDED:
             return best
     return found

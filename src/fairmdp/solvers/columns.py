@@ -21,16 +21,19 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import highspy
 import numpy as np
 
-from fairmdp.kernels.bellman import I4, Factored, Sweeps
+from fairmdp.device_problem import DeviceProblem
+from fairmdp.kernels.bellman import Factored, Sweeps
+from fairmdp.kernels.cuda.krylov import CudaKrylov
+from fairmdp.kernels.cuda.sweeps import CudaFactored, CudaSweeps
 from fairmdp.kernels.krylov import Krylov
 from fairmdp.problem import Problem
 from fairmdp.solvers.deadline import Deadline
-from fairmdp.solvers.policy import policy_of, uniform_policy
+from fairmdp.solvers.policy import NO_MASS, policy_of
 from fairmdp.solvers.prices import paid, price_box
 from fairmdp.validation import Floats
 
@@ -44,6 +47,7 @@ _COLUMNS = 400
 _IMPROVEMENTS = 300
 _STUCK = 30  # improvements in a row that leave the span of the error where it was: no more will help
 _SWEEPS, _LAW_SWEEPS = 300, 2000  # of one evaluation: beyond, other ways are quicker
+_CUDA_SWEEPS, _CUDA_LAW_SWEEPS = 60, 200  # where other ways need no factors
 _STALLS = 3  # evaluations that fell short before chains are solved in another way
 _CHEAP, _FACTORED = 5000, 20_000  # states up to which chains are factored first, and at all
 _RESTART = 1e-7  # of factored chains: policy iteration passes through policies with several classes
@@ -54,10 +58,10 @@ _REMEMBERED = 5e7  # numbers that a search may carry over to other bounds, in co
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """A policy's occupancy in the master program."""
+    """A policy's occupancy in the master program; its vectors are where the search's are."""
 
-    choice: I4 | None  # (S,): the pair played in every state, or None for a random policy
-    mass: Floats  # (S,): its law; without a choice (SA,): its occupancy
+    choice: Any | None  # (S,): the pair played in every state, or None for a random policy
+    mass: Any  # (S,): its law; without a choice (SA,): its occupancy
     shares: Floats  # (K,)
     gain: float
     error: float  # estimate of the L1 error of the law
@@ -68,36 +72,38 @@ class Ceiling(NamedTuple):
 
     top: float  # largest error of the values below, before the quotas are paid
     mu: Floats  # (K,)
-    h: Floats  # (S,)
+    h: Any  # (S,)
 
 
 class Search:
-    """Columns, the oracle that makes them, and the best ceiling so far."""
+    """Columns, the oracle that makes them, and the best ceiling so far.
+
+    Vectors over states and pairs are as the kernel set has them, on the host or on a device.
+    """
 
     def __init__(
         self,
-        problem: Problem,
-        rewards: Floats,
+        problem: Problem | DeviceProblem,
+        device: Sweeps | CudaSweeps,
         master: Mixture,
-        h: Floats | None = None,
-        nu: Floats | None = None,
+        h: Any | None = None,
+        nu: Any | None = None,
     ) -> None:
-        S = problem.mdp.n_states
-        self.problem, self.rewards, self.master = problem, rewards, master
+        self.problem, self.device, self.master = problem, device, master
         self.began, self.deadline = time.perf_counter(), Deadline(None)
         self.low, self.high = price_box(problem)
-        self.device = Sweeps(problem.mdp, problem.members, rewards)
-        self.device.damping = 0.1
-        self.chains = self.device  # what relative values come from
-        self.ways = _ways(S)
+        device.damping = 0.1
+        self.chains = device  # what relative values come from
+        self.ways = _ways(device)
+        self.most = (_SWEEPS, _LAW_SWEEPS) if isinstance(device, Sweeps) else (_CUDA_SWEEPS, _CUDA_LAW_SWEEPS)
         self.way = self.stalls = 0
-        self.h = self.device.put(np.zeros(S) if h is None else h)
-        self.nu = self.device.put(np.full(S, 1 / S) if nu is None else nu)
-        self.choice = problem.mdp.pair_ptr[:-1].astype(np.int32)
+        self.h = device.full(0.0) if h is None else device.put(h)
+        self.nu = device.full(1 / device.n_states) if nu is None else device.put(nu)
+        self.choice = device.first_pairs()
         self.columns: list[Column] = []
         self.weights = np.zeros(0)
         self.upper, self.value = math.inf, -math.inf
-        self.witness = np.zeros(S), np.zeros(problem.n_quotas)
+        self.witness = device.full(0.0), np.zeros(problem.n_quotas)
         self.ceilings: list[Ceiling] | None = None  # a list if they are to be kept for other bounds
 
     def turn_to(self, problem: Problem, master: Mixture) -> None:
@@ -114,7 +120,8 @@ class Search:
     @property
     def counters(self) -> dict[str, float]:
         """What was done so far."""
-        return {"columns": len(self.columns), "sweeps": self.device.sweeps}
+        swept = self.device.sweeps + (self.chains.sweeps if self.chains is not self.device else 0)
+        return {"columns": len(self.columns), "sweeps": swept}
 
     @property
     def timed_counters(self) -> dict[str, float]:
@@ -146,7 +153,7 @@ class Search:
             before = self.upper - self.value
             upper, h = self.best(mu, max(care * gap, 0.02 * tol))
             if upper < self.upper:
-                self.upper, self.witness, inner = upper, (self.device.get(h), mu), mu
+                self.upper, self.witness, inner = upper, (h, mu), mu
             if enough(self):
                 break
             known = self._is_known(self.choice)
@@ -166,7 +173,7 @@ class Search:
             mu, care = (outer, care / 4) if idle else (halfway * inner + (1 - halfway) * outer, 0.1)
         return broken
 
-    def best(self, mu: Floats, tol: float) -> tuple[float, Floats]:
+    def best(self, mu: Floats, tol: float) -> tuple[float, Any]:
         """Policy iteration at prices mu until the span of the error is below tol; ceiling, its values."""
         top, best_h = math.inf, self.h
         least, since = math.inf, 0
@@ -185,56 +192,70 @@ class Search:
         return self.master.ceiling(top, mu, self.low, self.high), best_h
 
     def add(self, column: Column) -> None:
-        """Add a column; its gain is that of the rewards at hand."""
-        if column.choice is None:
-            column = replace(column, gain=float(self.rewards @ column.mass))
+        """Add a column."""
         self.columns.append(column)
         self.master.add(column)
 
-    def policy(self) -> Floats:
-        """Stationary policy of the mixture."""
-        if not self.weights.any():
-            return uniform_policy(self.problem.mdp)
-        return policy_of(self.problem.mdp, self.occupancy())
+    def add_policy(self, pi: Any, nu: Any) -> None:
+        """Add a policy whose law is known."""
+        pi, nu = self.device.put(pi), self.device.put(nu)
+        shares, gain, _ = self.device.totals(pi, nu, nu)
+        self.add(Column(None, self.device.occupancy(pi, nu), shares, gain, 0.0))
 
-    def occupancy(self) -> Floats:
+    def policy(self) -> Any:
+        """Stationary policy of the mixture."""
+        return self.policy_of(self.occupancy()) if self.weights.any() else self.device.uniform()
+
+    def policy_of(self, x: Any) -> Any:
+        """Policy of an occupancy near the mixture's; states without mass get an action towards the rest."""
+        if isinstance(self.device, Sweeps):
+            assert isinstance(self.problem, Problem)
+            return policy_of(self.problem.mdp, x)
+        used = [(weight, c.choice) for weight, c in self._used() if c.choice is not None]
+        towards = max(used, key=lambda pair: pair[0])[1] if used else self.choice
+        return self.device.read_policy(x, towards, NO_MASS / self.device.n_states)
+
+    def occupancy(self) -> Any:
         """Occupancy of the mixture, (SA,)."""
-        x = np.zeros(self.problem.mdp.n_pairs)
-        for weight, column in zip(self.weights, self.columns, strict=True):
-            if weight > 0:
-                x[slice(None) if column.choice is None else column.choice] += weight * column.mass
+        x = self.device.put(np.zeros(self.device.n_pairs))
+        for weight, column in self._used():
+            x[slice(None) if column.choice is None else column.choice] += weight * column.mass
         return x / x.sum()
 
-    def law(self, pi: Floats, tol: float) -> tuple[Floats, float]:
+    def law(self, pi: Any, tol: float) -> tuple[Any, float]:
         """Long-run law of a policy and an estimate of its error."""
         chain = self.device.follow(pi)
-        self.device.most = _LAW_SWEEPS
+        self.device.most = self.most[1]
         nu, error = self.nu, math.inf
         for kind in self.ways[self.way :]:
             self.deadline.check()
-            at_hand = type(self.chains) is kind and kind is not Factored  # factored chains restart too often
-            solver = self.chains if at_hand else self._solver(kind)
+            # Factored chains restart too often.
+            at_hand = type(self.chains) is kind and not issubclass(kind, Factored | CudaFactored)
+            solver = self.chains if at_hand else self.device.made(kind)
             nu, error = solver.law(chain, nu, tol)
+            if not at_hand:
+                self.device.sweeps += solver.sweeps
             if error <= tol:
                 break
         return nu, error
 
-    def _settle(self, pi: Floats, e: Floats, tol: float) -> None:
+    def _settle(self, pi: Any, e: Any, tol: float) -> None:
         """Relative values of a policy, in another way once one has often fallen short."""
         chain = self.device.follow(pi)
-        self.device.most = _SWEEPS
+        self.device.most = self.most[0]
         self.h, left = self.chains.settle(chain, self.h, e, tol)
         self.stalls += left > tol
         if self.stalls >= _STALLS and self.way + 1 < len(self.ways):
             self.stalls, self.way = 0, self.way + 1
-            self.chains = self._solver(self.ways[self.way])
-            if isinstance(self.chains, Factored):
+            self.chains = self.device.made(self.ways[self.way])
+            if isinstance(self.chains, Factored | CudaFactored):
                 self.chains.restart = _RESTART
 
-    def _solver(self, kind: type[Sweeps]) -> Sweeps:
-        return kind(self.problem.mdp, self.problem.members, self.rewards)
+    def _used(self) -> list[tuple[float, Column]]:
+        """Columns of the mixture, with their weights."""
+        return [(w, c) for w, c in zip(self.weights.tolist(), self.columns, strict=True) if w > 0]
 
-    def _is_known(self, choice: I4) -> bool:
+    def _is_known(self, choice: Any) -> bool:
         """Whether a policy is a column already."""
         return any(np.array_equal(choice, c.choice) for c in reversed(self.columns) if c.choice is not None)
 
@@ -242,9 +263,8 @@ class Search:
         """Add the oracle's last policy as a column."""
         self.add(self._evaluated(self.choice, tol))
 
-    def _evaluated(self, choice: I4, tol: float) -> Column:
-        pi = np.zeros(self.problem.mdp.n_pairs)
-        pi[choice] = 1.0
+    def _evaluated(self, choice: Any, tol: float) -> Column:
+        pi = self.device.play(choice)
         self.nu, error = self.law(pi, tol)
         shares, gain, _ = self.device.totals(pi, self.nu, self.nu)
         return Column(choice, self.nu, shares, gain, error)
@@ -262,7 +282,7 @@ class Search:
         for top, mu, h in self.ceilings:
             upper = self.master.ceiling(top, mu, self.low, self.high)
             if upper < self.upper:
-                self.upper, self.witness = upper, (self.device.get(h), mu)
+                self.upper, self.witness = upper, (h, mu)
         return self._mix(tol)
 
     def _sharpen(self) -> bool:
@@ -277,11 +297,14 @@ class Search:
         return bool(rough)
 
 
-def _ways(n_states: int) -> tuple[type[Sweeps], ...]:
+def _ways(device: Sweeps | CudaSweeps) -> tuple[Any, ...]:
     """Ways to solve chains, from those that mix fast to those that hardly mix."""
-    if n_states <= _CHEAP:
+    small = device.n_states <= _FACTORED
+    if isinstance(device, CudaSweeps):
+        return (CudaSweeps, CudaKrylov, CudaFactored) if small else (CudaSweeps, CudaKrylov)
+    if device.n_states <= _CHEAP:
         return Sweeps, Factored
-    return (Sweeps, Krylov, Factored) if n_states <= _FACTORED else (Sweeps, Krylov)
+    return (Sweeps, Krylov, Factored) if small else (Sweeps, Krylov)
 
 
 class Mixture:

@@ -13,6 +13,7 @@ import numpy as np
 from fairmdp.certificate import rounded
 from fairmdp.certificate.checker import factor_limit, reach_limit
 from fairmdp.errors import ProblemError, SolverError
+from fairmdp.kernels.bellman import Sweeps
 from fairmdp.problem import Problem
 from fairmdp.solution import Infeasibility, Solution
 from fairmdp.solvers.columns import EXACT, Mixture, Search
@@ -121,9 +122,13 @@ def _ceiling_at_rest(problem: Problem, bias: Floats, prices: Floats) -> float:
 
 def _search(problem: Problem, master: Mixture, deadline: Deadline | None) -> Search:
     """Search without rewards."""
-    search = Search(problem, np.zeros(problem.mdp.n_pairs), master)
+    search = _rewarded(problem, np.zeros(problem.mdp.n_pairs), master)
     search.deadline = deadline or search.deadline
     return search
+
+
+def _rewarded(problem: Problem, rewards: Floats, master: Mixture) -> Search:
+    return Search(problem, Sweeps(problem.mdp, problem.members, rewards), master)
 
 
 def _elastic(problem: Problem, tol: float, deadline: Deadline) -> Search:
@@ -161,10 +166,10 @@ def _reach_witness(problem: Problem, k: int, deadline: Deadline, *, capped: bool
     """Relative values that limit the share of one quota alone."""
     counts = problem.members[[k]].toarray()[0] * (-1.0 if capped else 1.0)
     alone = problem.without_quotas()
-    search = Search(alone, counts, Mixture(*price_box(alone)))
+    search = _rewarded(alone, counts, Mixture(*price_box(alone)))
     search.deadline = deadline
     _, h = search.best(np.zeros(0), 1e-7)
-    return search.device.get(h)
+    return h
 
 
 def _factor_witness(problem: Problem, deadline: Deadline) -> tuple[float | None, Floats, Floats]:

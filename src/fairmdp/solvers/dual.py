@@ -71,7 +71,8 @@ def solve_dual(
         minimise over mu    beta_tau(mu) - b @ mu,    tau -> 0
 
     Made for chains that mix fast: a million states take about a minute. Small models whose sweeps do not
-    converge are factored instead; where Newton's method stalls, `solve_colgen` goes on from its prices.
+    converge are factored instead; where Newton's method stalls, `solve_colgen` goes on from its prices,
+    on the same device.
 
     Parameters
     ----------
@@ -105,9 +106,9 @@ def solve_dual(
     """
     tol = check_tol(tol)
     on_device = check_device(device) or isinstance(problem, DeviceProblem)
-    if problem.n_quotas == 0 and isinstance(problem, Problem) and not on_device:
+    if problem.n_quotas == 0:
         # No prices to look for: policy iteration is all there is to do.
-        return solve_colgen(problem, tol=tol, start=start, seconds=seconds, progress=progress)
+        return solve_colgen(problem, tol=tol, start=start, seconds=seconds, progress=progress, device=device)
     deadline = Deadline(seconds)
     search = _Search(problem, tol, deadline, progress, on_device)
     notes: tuple[str, ...] = ()
@@ -118,9 +119,9 @@ def solve_dual(
     solution = search.solution(notes)
     if not stalled or solution.status in (Status.OPTIMAL, Status.INFEASIBLE):
         return solution
-    if isinstance(problem, DeviceProblem):
-        return replace(solution, notes=(*solution.notes, "sweeps over the model did not come to rest"))
-    mixture = solve_colgen(problem, tol=tol, start=solution, seconds=deadline.left, progress=progress)
+    mixture = solve_colgen(
+        problem, tol=tol, start=solution, seconds=deadline.left, progress=progress, device=device
+    )
     return replace(mixture, method=f"dual, which stalled, then {mixture.method}")
 
 

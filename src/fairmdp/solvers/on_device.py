@@ -7,6 +7,8 @@ import time
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from fairmdp.certificate import proved_status
 from fairmdp.device_problem import DeviceProblem
 from fairmdp.errors import ProblemError
@@ -15,13 +17,13 @@ from fairmdp.kernels.cuda.launcher import MOST_QUOTAS, open_cuda, require_memory
 from fairmdp.kernels.cuda.proximal import CudaProximal
 from fairmdp.kernels.cuda.sweeps import CudaSweeps
 from fairmdp.problem import Problem
-from fairmdp.solution import Solution
+from fairmdp.solution import Solution, Status
 from fairmdp.solvers.conclude import conclude
 from fairmdp.validation import Floats
 
 DEVICES = ("cpu", "cuda")
-IMPOSSIBLE = "bias and prices prove that no policy meets the quotas"
 _PLAYED = 2.5  # actions of a state that a soft policy plays, on average, at most
+_CLOSE = 1e-11  # error of a law that is shown
 
 log = logging.getLogger("fairmdp")
 
@@ -36,12 +38,12 @@ def check_device(device: str) -> bool:
 def kernels_for(
     problem: Problem | DeviceProblem, base: float, scale: float, on_device: bool
 ) -> Sweeps | CudaSweeps:
-    """Return the kernel set of the dual solver, with rewards ``(r - base) / scale``."""
+    """Return the kernel set of the dual solvers, with rewards ``(r - base) / scale``."""
     if isinstance(problem, Problem) and not on_device:
         return Sweeps(problem.mdp, problem.members, (problem.mdp.r - base) / scale)
     if problem.n_quotas > MOST_QUOTAS:
         raise ProblemError(
-            f"the dual method takes up to {MOST_QUOTAS} quotas on a GPU, there are {problem.n_quotas}\n"
+            f"this method takes up to {MOST_QUOTAS} quotas on a GPU, there are {problem.n_quotas}\n"
             '  use method "proximal", or device="cpu"'
         )
     if isinstance(problem, DeviceProblem):
@@ -102,6 +104,8 @@ def conclude_where(
     )
     counters["seconds"] = time.perf_counter() - began
     if isinstance(problem, DeviceProblem):
+        if solution.status is Status.UNDECIDED and _is_impossible(device, bias, prices):
+            solution = _without_policy(solution)
         return replace(solution, counters=counters, notes=(*solution.notes, "certified on the GPU"))
     # The occupancy is of no more use here, and the CPU makes its own.
     status, method = solution.status, solution.method
@@ -134,14 +138,15 @@ def conclude_on_device(
 
     problem = device.problem
     upper = on_device.ceiling(device, bias, prices)
-    if on_device.ceiling(device, bias, prices, pay=0.0) < 0:
-        notes = (*notes, IMPOSSIBLE)
     if problem.each_state:
         law, nu = on_device.each_state_law(device, policy)
         shares = device.get(nu)
     else:
         law = on_device.law(device, policy)
-        nu, _ = device.law(device.follow(policy), device.full(1 / device.n_states), 1e-13)
+        chain = device.follow(policy)
+        nu, error = device.law(chain, device.full(1 / device.n_states), 1e-13)
+        if error > _CLOSE:
+            nu, _ = device.patient().law(chain, nu, 1e-13)
         shares, _, _ = device.totals(policy, nu, nu)
     occupancy = device.occupancy(policy, nu)
     return Solution(
@@ -151,7 +156,7 @@ def conclude_on_device(
         policy=policy,
         occupancy=occupancy,
         visitation=nu,
-        shares=shares,
+        shares=np.minimum(shares, 1.0),  # rounding may leave more than all of the time
         bias=bias,
         prices=prices,
         tol=tol,
@@ -163,6 +168,22 @@ def conclude_on_device(
         at_most=problem.at_most,
         provenance={"version": __version__},
     )
+
+
+def _is_impossible(device: CudaSweeps, bias: Any, prices: Floats) -> bool:
+    """Whether bias and prices prove that no policy meets the quotas."""
+    from fairmdp.certificate import on_device
+
+    return on_device.ceiling(device, bias, prices, pay=0.0) < 0
+
+
+def _without_policy(solution: Solution) -> Solution:
+    """Claim that no policy meets the quotas, with its proof."""
+    nan = float("nan")
+    vectors = {
+        name: nan * getattr(solution, name) for name in ("policy", "occupancy", "visitation", "shares")
+    }
+    return replace(solution, status=Status.INFEASIBLE, gain=nan, upper=nan, **vectors)
 
 
 def working_bytes(n_states: int, n_pairs: int, entries: int, n_quotas: int) -> int:

@@ -10,7 +10,8 @@ from fairmdp.chain import policy_matrix
 from fairmdp.mdp import MDP
 from fairmdp.validation import Bools, Floats, Ints
 
-_NO_MASS = 1e-13  # share of time, relative to an even split, below which a state counts as unvisited
+NO_MASS = 1e-13
+"""Share of time, relative to an even split, below which a state counts as unvisited."""
 
 
 def policy_of(mdp: MDP, x: Floats) -> Floats:
@@ -20,7 +21,7 @@ def policy_of(mdp: MDP, x: Floats) -> Floats:
     their own whenever the model has such paths.
     """
     nu = np.add.reduceat(x, mdp.pair_ptr[:-1])  # (S,)
-    visited = nu > _NO_MASS / mdp.n_states
+    visited = nu > NO_MASS / mdp.n_states
     policy = np.divide(x, nu[mdp.s_of], out=np.zeros(mdp.n_pairs), where=visited[mdp.s_of])
     if not visited.all():
         policy[_actions_towards(mdp, visited)] = 1.0

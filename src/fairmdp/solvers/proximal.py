@@ -46,7 +46,6 @@ from fairmdp.solvers.conclude import check_tol, conclude
 from fairmdp.solvers.deadline import STOPS, Deadline, stop_note
 from fairmdp.solvers.infeasible import explain
 from fairmdp.solvers.on_device import (
-    IMPOSSIBLE,
     check_device,
     conclude_where,
     proximal_kernels,
@@ -83,6 +82,7 @@ _NEARBY = 0.03  # gap below which a policy is worth making
 _WEIGHT_FLOOR = 0.05  # least weight of a state, relative to an even split
 _EXPLAIN_STATES = 300  # states up to which the reason for infeasibility is looked for
 
+_IMPOSSIBLE = "bias and prices prove that no policy meets the quotas"
 _METHOD = "proximal: proximal points and semismooth Newton, quotas in the prox"
 
 
@@ -337,7 +337,7 @@ class _Run:
         mu = (float(tops.max()) - tops) * self.scale
         prices = np.where(layout.group_of >= 0, mu[layout.group_of], 0.0)
         if self.impossible:
-            notes = (*notes, IMPOSSIBLE)
+            notes = (*notes, _IMPOSSIBLE)
         if self.kernels is not numba_kernels:
             notes = (*notes, "solved on the GPU, certified on the CPU")
         found, spread = get(self.last if self.best is None else self.best.x), get(self.spread)

@@ -16,6 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from fairmdp.chain import Chain
+from fairmdp.device_problem import DeviceProblem
 from fairmdp.mdp import MDP
 from fairmdp.problem import Problem
 from fairmdp.solution import Solution, Status
@@ -74,7 +75,7 @@ def _attempts(problem: Problem, solution: Solution) -> Iterator[tuple[Floats, Fl
         yield room, spread, gave_up(margin)
 
 
-def margins(problem: Problem, solution: Solution) -> Iterator[tuple[float, Floats]]:
+def margins(problem: Problem | DeviceProblem, solution: Solution) -> Iterator[tuple[float, Floats]]:
     """How much more may be asked of each quota to connect a chain, (K,), from the least by powers of ten."""
     dearest = 1 + float(np.abs(solution.prices).sum()) / (float(np.ptp(problem.mdp.r)) or 1.0)
     first = solution.tol / (4 * dearest)
@@ -135,12 +136,11 @@ def gave_up(margin: float) -> str:
     return f"about {margin:.0e} of the gain was given up {CONNECTED}"
 
 
-def pull_within(problem: Problem, room: Floats, spread: Floats) -> float:
-    """How much of an occupancy may be mixed in where each quota is met with some room."""
-    shares = problem.members @ spread
+def pull_within(problem: Problem | DeviceProblem, room: Floats, shares: Floats) -> float:
+    """How much of an occupancy with these shares may be mixed in where each quota is met with some room."""
     short = np.maximum(problem.at_least - shares, shares - problem.at_most)
     lacking = short > 0
-    # What the spread lacks must fit into half of the room; the other half is for the proof.
+    # What it lacks must fit into half of the room; the other half is for the proof.
     most = float((room[lacking] / (room[lacking] + short[lacking])).min(initial=1.0))
     return min(float(room.max(initial=_MARGINS[0])), most / 2)
 
@@ -156,7 +156,7 @@ def _connected(lp: FlowLP, problem: Problem, room: Floats, spread: Floats | None
     answer = lp.run()
     if answer is None or spread is None:
         return None if answer is None else answer.x
-    pull = pull_within(problem, room, spread)
+    pull = pull_within(problem, room, problem.members @ spread)
     return (1 - pull) * answer.x + pull * spread
 
 

@@ -40,7 +40,7 @@ class Variant(NamedTuple):
 
 
 _PARTS = {
-    "sweeps": ("prelude", "sweeps"),
+    "sweeps": ("prelude", "sweeps", "krylov"),
     "proximal": ("prelude", "sweeps", "proximal"),
     "mirror": ("prelude", "mirror"),
 }

@@ -7,7 +7,7 @@ the last digits of two runs may differ.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from fairmdp.kernels.cuda.launcher import Launcher, Variant
 
 _LOOK, _LARGE = 4, 3_000_000  # sweeps from one look at what is left to the next, below so many states
 EPS = float(np.finfo(float).eps)
+
+Kind = TypeVar("Kind", bound="CudaSweeps")
 
 
 class CudaSweeps:
@@ -59,12 +61,16 @@ class CudaSweeps:
         """Vector over the states with one value."""
         return self.launcher.xp.full(self.n_states, value)
 
+    def made(self, kind: type[Kind]) -> Kind:
+        """Another kernel set for the same model."""
+        return kind(self.launcher, self.problem, *self._pay, self.margin)
+
     def patient(self) -> CudaSweeps:
-        """These functions for chains on which sweeps stop short."""
-        if 1 < self.n_states <= FACTORED:
-            return CudaFactored(self.launcher, self.problem, *self._pay, self.margin)
-        self.damping, self.most = 0.1, 3000
-        return self
+        """These functions for chains on which sweeps stop short: factors, or Krylov spaces."""
+        from fairmdp.kernels.cuda.krylov import CudaKrylov
+
+        kind = CudaFactored if 1 < self.n_states <= FACTORED else CudaKrylov
+        return self if type(self) is kind else self.made(kind)
 
     def width(self, columns: int) -> int:
         """Length of a row of so many columns: rows begin where sectors of memory do."""
@@ -76,6 +82,28 @@ class CudaSweeps:
         pi, e = self._of_pairs(), self._vector()
         numbers = self._backup("soft_states", mu, float(tau), RARE, h, pi, e, columns=3)
         return Backup(pi, e, *self.get(numbers).tolist())
+
+    def first_pairs(self) -> Any:
+        """First pair of every state."""
+        return self.problem.mdp.ptr[:-1].copy()
+
+    def play(self, choice: Any) -> Any:
+        """Policy of one pair in every state."""
+        pi = self.launcher.xp.zeros(self.n_pairs)
+        pi[choice] = 1.0
+        return pi
+
+    def uniform(self) -> Any:
+        """Every action of a state with the same probability."""
+        return self.read_policy(self.launcher.xp.ones(self.n_pairs), self.first_pairs(), 0.0)
+
+    def read_policy(self, x: Any, choice: Any, least: float) -> Any:
+        """Policy of an occupancy; one of one pair in states whose share of time is not above the least."""
+        pi, ptr = self.launcher.xp.empty(self.n_pairs), self.problem.mdp.ptr
+        self.launcher.launch(
+            self._model, "policy_states", self.n_states, self.n_states, ptr, x, choice, float(least), pi
+        )
+        return pi
 
     def greedy(self, h: Any, mu: Any, choice: Any, tie: float) -> tuple[Any, Backup]:
         """Best pair of every state at h, the old one where it is within tie of it."""
