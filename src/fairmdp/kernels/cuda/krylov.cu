@@ -10,17 +10,13 @@ extern "C" __global__ void krylov_times(
 ) {
     const double lifted = lift * x[pin];
     double along = 0, square = 0;
-    for (i64 s = group(); s < n; s += groups()) {
-        double sum = 0;
-        for (i64 k = starts[s] + lane(); k < starts[s + 1]; k += LANES) sum += vals[k] * x[cols[k]];
-        sum = lane_sum(sum);
-        if (lane() == 0) {
-            const double y = x[s] - sum + lifted;
-            out[s] = y;
-            along += w[s] * y;
-            square += y * y;
-        }
-    }
+    over_rows(n, starts, cols, vals, x, [&](i64 s, double sum) {
+        if (lane() != 0) return;
+        const double y = x[s] - sum + lifted;
+        out[s] = y;
+        along += w[s] * y;
+        square += y * y;
+    });
     leave(SUM, along, 0, board);
     leave(SUM, square, 1, board);
     finish(0, 0, 2, board, numbers);

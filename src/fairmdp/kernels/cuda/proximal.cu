@@ -528,16 +528,13 @@ extern "C" __global__ void relative_sweep(
 ) {
     const double part = 1 / total[1];
     double change = 0, mass = 0;
-    for (i64 s = group(); s < n; s += groups()) {
-        double sum = 0;
-        for (i64 k = starts[s] + lane(); k < starts[s + 1]; k += LANES) sum += vals[k] * nu[cols[k]];
-        sum = part * (0.9 * lane_sum(sum) + 0.1 * nu[s]);
-        if (lane() == 0) {
-            out[s] = sum;
-            change = fmax(change, fabs(sum - part * nu[s]) / w[s]);
-            mass += sum;
-        }
-    }
+    over_rows(n, starts, cols, vals, nu, [&](i64 s, double sum) {
+        if (lane() != 0) return;
+        sum = part * (0.9 * sum + 0.1 * nu[s]);
+        out[s] = sum;
+        change = fmax(change, fabs(sum - part * nu[s]) / w[s]);
+        mass += sum;
+    });
     leave(LARGEST, change, 0, board);
     leave(SUM, mass, 1, board);
     finish(0, 1, 1, board, numbers);
