@@ -183,6 +183,13 @@ def test_law_of_a_slow_chain(launcher, without_factors):
     np.testing.assert_allclose(sol.shares, shares, atol=1e-11)
 
 
+def test_law_of_a_chain_that_leaves_its_first_state_for_good(launcher):
+    P = np.array([[0.0, 1.0, 0.0], [0.0, 0.4, 0.6], [0.0, 0.3, 0.7]])
+    problem = Problem(MDP(P, [0.0, 1.0, 2.0], [0, 1, 2]), [Quota("last", states=[2], at_least=0.1)])
+    law = certificate.law(device_set(launcher, problem).patient(), launcher.put(np.ones(3)))
+    assert law.shares[0] == pytest.approx([2 / 3, 2 / 3], abs=1e-12)
+
+
 def test_policy_of_an_occupancy(launcher):
     problem = random_problem(2)
     mdp, rng = problem.mdp, np.random.default_rng(0)
