@@ -154,9 +154,12 @@ def _choose_on_device(problem: Problem | DeviceProblem, device: str) -> tuple[st
     kernels = kernels_for(problem, 0.0, 1.0, check_device(device))
     kernels.damping, kernels.most = 0.1, _SWEEPS
     f = scattered(kernels.full(0.0))
-    _, left = kernels.settle(kernels.follow(kernels.uniform()), kernels.full(0.0), f, 0.0)
-    fast = left <= _FAST * float(f.max() - f.min())
-    return ("dual", _FAST_AND_FEW) if fast else ("colgen", _SLOW_AND_FEW)
+    enough = _FAST * float(f.max() - f.min())
+    try:
+        _, left = kernels.settle(kernels.follow(kernels.uniform()), kernels.full(0.0), f, enough)
+    except MemoryError:  # the uniform policy's chain is as large as the model
+        return "dual", "chosen because its quotas are few"
+    return ("dual", _FAST_AND_FEW) if left <= enough else ("colgen", _SLOW_AND_FEW)
 
 
 def choose(problem: Problem) -> tuple[str, str]:

@@ -28,6 +28,7 @@ from fairmdp.validation import Floats
 Progress = Callable[[dict[str, float]], None]
 
 _METHOD = "colgen: column generation over deterministic policies"
+_LIKELY = 40  # columns that a search ends with, about
 _HAIR = 0.05  # of the tolerance, by which quotas are tightened
 
 
@@ -143,7 +144,7 @@ def _begun(
     began = time.perf_counter()
     base, scale = _unit(problem)
     mu, h, nu = start_from(problem, start, scale)
-    device = kernels_for(problem, base, scale, on_device)
+    device = kernels_for(problem, base, scale, on_device, _LIKELY)
     search = Search(problem, device, _master(problem, tol), h, nu)
     search.began, search.witness = began, (search.witness[0], mu)
     if start is not None and start.has_policy:

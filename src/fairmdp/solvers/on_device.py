@@ -36,9 +36,12 @@ def check_device(device: str) -> bool:
 
 
 def kernels_for(
-    problem: Problem | DeviceProblem, base: float, scale: float, on_device: bool
+    problem: Problem | DeviceProblem, base: float, scale: float, on_device: bool, columns: int = 0
 ) -> Sweeps | CudaSweeps:
-    """Return the kernel set of the dual solvers, with rewards ``(r - base) / scale``."""
+    """Return the kernel set of the dual solvers, with rewards ``(r - base) / scale``.
+
+    ``columns`` is how many pairs of vectors over the states a solver is likely to keep.
+    """
     if isinstance(problem, Problem) and not on_device:
         return Sweeps(problem.mdp, problem.members, (problem.mdp.r - base) / scale)
     if problem.n_quotas > MOST_QUOTAS:
@@ -48,10 +51,10 @@ def kernels_for(
         )
     if isinstance(problem, DeviceProblem):
         launcher = open_cuda("sweeps")
-        _require(problem, 0)
+        _require(problem, 0, columns)
         return CudaSweeps(launcher, problem, base, scale)
     launcher = open_cuda("sweeps")
-    _require(problem, _model_bytes(problem))
+    _require(problem, _model_bytes(problem), columns)
     # The CPU's certificate has the last word, so its margin counts.
     margin = ROUNDING * problem.mdp.n_states
     return CudaSweeps(launcher, DeviceProblem.of(problem, launcher.put), base, scale, margin)
@@ -186,24 +189,25 @@ def _without_policy(solution: Solution) -> Solution:
     return replace(solution, status=Status.INFEASIBLE, gain=nan, upper=nan, **vectors)
 
 
-def working_bytes(n_states: int, n_pairs: int, entries: int, n_quotas: int) -> int:
-    """Memory that the dual solver takes beside the model."""
+def working_bytes(n_states: int, n_pairs: int, entries: int, n_quotas: int, columns: int = 0) -> int:
+    """Memory that a dual solver takes beside the model, with columns that it keeps."""
     width = 1 << (n_quotas - 1).bit_length() if 0 < n_quotas <= 32 else n_quotas + 31
     chain = min(entries, int(_PLAYED * entries * n_states / max(n_pairs, 1)))
-    policies, vectors, blocks, chains = 3, 14, 4, 3
+    policies, vectors, blocks = 3, 14, 4
     return (
         policies * 8 * n_pairs
-        + vectors * 8 * n_states
+        + (vectors + 2 * columns) * 8 * n_states
         + blocks * 4 * width * n_states
-        + chains * (12 * chain + 8 * n_states)
+        + 3 * 8 * n_states
+        + (12 + 16 + 12) * chain  # a chain, its entries by bucket, and its transpose
     )
 
 
-def _require(problem: Problem | DeviceProblem, model: int) -> None:
+def _require(problem: Problem | DeviceProblem, model: int, columns: int) -> None:
     """Say what a solve takes, before anything is allocated."""
     mdp = problem.mdp
     entries = problem.mdp.n_transitions if isinstance(problem, DeviceProblem) else problem.mdp.P.nnz
-    working = working_bytes(mdp.n_states, mdp.n_pairs, entries, problem.n_quotas)
+    working = working_bytes(mdp.n_states, mdp.n_pairs, entries, problem.n_quotas, columns)
     what = "this solve" if model else "this solve, beside the model,"
     log.info(require_memory(model + working, mdp.n_states, what))
 

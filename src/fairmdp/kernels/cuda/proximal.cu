@@ -164,15 +164,23 @@ extern "C" __global__ void lower(
 
 // --- flow --------------------------------------------------------------------------------------------------
 
-// out += sum_i w z_i a_i, onto zeros.
-extern "C" __global__ void flow(
+// out = -sum_i w z_i over the pairs of a state.
+extern "C" __global__ void outflow(i64 n, const i64* ptr, const double* w, const double* z, double* out) {
+    for (i64 s = thread(); s < n; s += threads()) {
+        double sum = 0;
+        for (i64 i = ptr[s]; i < ptr[s + 1]; i++) sum += z[i];
+        out[s] = -w[s] * sum;
+    }
+}
+
+// out += sum_i w z_i P_i.
+extern "C" __global__ void inflow(
     i64 n, const i64* ptr, const Offset* row, const int* col, const Prob* val, const double* w, const double* z,
     double* out
 ) {
     over_played(
-        n, ptr, row, [&](i64 s, i64 i) { return z[i] > 0 ? w[s] * z[i] : 0; }, [&](i64 s, i64 i) { return s; },
+        n, ptr, row, [&](i64 s, i64 i) { return w[s] * z[i]; }, [&](i64 s, i64 i) { return s; },
         [&](i64 begin, i64 end, double x, i64 s) {
-            if (lane() == 0) atomicAdd(&out[s], -x);
             const double last = last_of_row(begin, end, val);
             for (i64 k = begin + lane(); k < end; k += LANES)
                 atomicAdd(&out[col[k]], x * (k == end - 1 ? last : val[k]));

@@ -94,8 +94,8 @@ class CudaProximal:
     def flow(self, model: Model, z: Any, out: Any) -> tuple[float, float]:
         """Out = inflow less outflow; sqrt(sum out^2 / w) and max |out / w|."""
         S, w = model.w.size, model.w
-        out.fill(0.0)
-        self.launcher.launch(self._rows(model), "flow", S, S, model.pairs, *model[:3], w, z, out)
+        self.launcher.launch(self._alone(model), "outflow", S, S, model.pairs, w, z, out)
+        self.launcher.launch(self._rows(model), "inflow", S, S, model.pairs, *model[:3], w, z, out)
         worst, square = self._numbers(self._alone(model), "norms", S, S, w, out, columns=2)
         return math.sqrt(square), worst
 
