@@ -36,7 +36,7 @@ from fairmdp.kernels import bicgstab
 from fairmdp.kernels import proximal as numba_kernels
 from fairmdp.kernels.bellman import Chain as ChainRows
 from fairmdp.kernels.bellman import Sweeps
-from fairmdp.kernels.cuda import sweeps
+from fairmdp.kernels.cuda import chains, sweeps
 from fairmdp.kernels.cuda.chains import transposed
 from fairmdp.kernels.cuda.krylov import CudaVectors
 from fairmdp.kernels.cuda.launcher import Variant, _first_gpu, open_cuda, out_of_memory_is_a_message
@@ -345,7 +345,9 @@ def test_more_actions_than_a_block_has_room_for(launcher):
     assert ceiling == pytest.approx(rounded.ceiling(problem, mdp.r, h, mu), rel=1e-12)
 
 
-def test_transpose_of_a_chain(launcher):
+@pytest.mark.parametrize("room", [chains.ROOM, 12_000, 1])
+def test_transpose_of_a_chain(launcher, room, monkeypatch):
+    monkeypatch.setattr(chains, "ROOM", room)  # all at once, some of three buckets, one at a time
     assert_transposed(launcher, 1300)
 
 

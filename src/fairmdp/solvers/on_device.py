@@ -13,6 +13,7 @@ from fairmdp.certificate import proved_status
 from fairmdp.device_problem import DeviceProblem
 from fairmdp.errors import ProblemError
 from fairmdp.kernels.bellman import ROUNDING, Sweeps
+from fairmdp.kernels.cuda.chains import ROOM
 from fairmdp.kernels.cuda.launcher import MOST_QUOTAS, open_cuda, require_memory
 from fairmdp.kernels.cuda.proximal import CudaProximal
 from fairmdp.kernels.cuda.sweeps import CudaSweeps
@@ -193,13 +194,14 @@ def working_bytes(n_states: int, n_pairs: int, entries: int, n_quotas: int, colu
     """Memory that a dual solver takes beside the model, with columns that it keeps."""
     width = 1 << (n_quotas - 1).bit_length() if 0 < n_quotas <= 32 else n_quotas + 31
     chain = min(entries, int(_PLAYED * entries * n_states / max(n_pairs, 1)))
-    policies, vectors, blocks = 3, 14, 4
+    policies, vectors, blocks = 4, 16, 4
     return (
         policies * 8 * n_pairs
         + (vectors + 2 * columns) * 8 * n_states
         + blocks * 4 * width * n_states
         + 3 * 8 * n_states
-        + (12 + 16 + 12) * chain  # a chain, its entries by bucket, and its transpose
+        + 2 * 12 * chain  # a chain and its transpose
+        + 16 * min(chain, ROOM)
     )
 
 

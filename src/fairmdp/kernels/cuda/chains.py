@@ -10,6 +10,8 @@ from fairmdp.kernels.bellman import Chain
 from fairmdp.kernels.cuda.launcher import Launcher, Variant
 
 _COLUMNS = 512  # of a bucket, as in sweeps.cu
+ROOM = 1 << 28
+"""Entries that are put into buckets at a time, 16 bytes each."""
 
 
 def follow(launcher: Launcher, rows: Variant, ptr: Any, P: tuple[Any, Any, Any], pi: Any) -> Chain:
@@ -19,23 +21,34 @@ def follow(launcher: Launcher, rows: Variant, ptr: Any, P: tuple[Any, Any, Any],
     sizes = starts[1:]
     launcher.launch(rows._replace(lanes=1), "chain_sizes", n, n, ptr, P[0], pi, sizes)
     xp.cumsum(sizes, out=sizes)
-    entries = int(starts[-1])
-    cols, vals = xp.empty(entries, np.int32), xp.empty(entries)
-    launcher.launch(rows, "chain_rows", n, n, ptr, *P, pi, starts, cols, vals)
-    return Chain(starts, cols, vals)
+    chain = _with_room(xp, starts, int(starts[-1]))
+    launcher.launch(rows, "chain_rows", n, n, ptr, *P, pi, *chain)
+    return chain
 
 
 def transposed(launcher: Launcher, chain: Chain) -> Chain:
     """Transpose of a chain; entries of a row come in any order."""
     xp, n, entries = launcher.xp, chain.starts.size - 1, chain.cols.size
-    buckets = -(-n // _COLUMNS)
-    places = xp.zeros(buckets + 1, np.int64)
+    places = xp.zeros(-(-n // _COLUMNS) + 1, np.int64)
     sizes = places[1:]
     launcher.launch(Variant(), "bucket_sizes", entries, entries, chain.cols, sizes)
     xp.cumsum(sizes, out=sizes)
-    by_bucket = xp.empty((entries, 2))  # 16 bytes for each entry: row, column, value
-    rows = Variant(launcher.row_lanes(entries / n))
-    launcher.launch(rows, "fill_buckets", n, n, *chain, places[:-1].copy(), by_bucket)
-    turned = Chain(xp.full(n + 1, entries), xp.empty_like(chain.cols), xp.empty_like(chain.vals))
-    launcher.launch(Variant(), "turn", n, buckets, n, places, by_bucket, *turned)
+    free, rows = places.copy(), Variant(launcher.row_lanes(entries / n))
+    turned = _with_room(xp, xp.full(n + 1, entries), entries)
+    ends = launcher.get(places)
+    low = 0
+    while low < ends.size - 1:
+        high = max(int(np.searchsorted(ends, ends[low] + ROOM, side="right")) - 1, low + 1)
+        origin = int(ends[low])
+        by_bucket = xp.empty((int(ends[high]) - origin, 2))  # 16 bytes for each entry: row, column, value
+        launcher.launch(rows, "fill_buckets", n, n, *chain, low, high, origin, free, by_bucket)
+        launcher.launch(Variant(), "turn", n, n, low, high, origin, places, by_bucket, *turned)
+        low = high
     return turned
+
+
+def _with_room(xp: Any, starts: Any, entries: int) -> Chain:
+    """Chain with space for its entries, a whole number for each state: freed space fits the next one too."""
+    n = starts.size - 1
+    space = -(-entries // n) * n
+    return Chain(starts, xp.empty(space, np.int32)[:entries], xp.empty(space)[:entries])

@@ -228,25 +228,30 @@ extern "C" __global__ void bucket_sizes(i64 entries, const int* cols, u64* sizes
     for (i64 k = thread(); k < entries; k += threads()) atomicAdd(&sizes[cols[k] / COLUMNS], 1ull);
 }
 
-// Every entry to the next free place of its bucket; `next` comes as the buckets' starts.
+// Entries of the buckets from `low` to `high` to the next free places there; `next` comes as the buckets' starts, and
+// `entries` begin with those of `low`.
 extern "C" __global__ void fill_buckets(
-    i64 n, const i64* starts, const int* cols, const double* vals, u64* next, Entry* entries
+    i64 n, const i64* starts, const int* cols, const double* vals, i64 low, i64 high, i64 origin, u64* next,
+    Entry* entries
 ) {
     for (i64 s = group(); s < n; s += groups())
-        for (i64 k = starts[s] + lane(); k < starts[s + 1]; k += LANES)
-            entries[atomicAdd(&next[cols[k] / COLUMNS], 1ull)] = {(int)s, cols[k], vals[k]};
+        for (i64 k = starts[s] + lane(); k < starts[s + 1]; k += LANES) {
+            const int to = cols[k], b = to / COLUMNS;
+            if (b >= low && b < high) entries[atomicAdd(&next[b], 1ull) - origin] = {(int)s, to, vals[k]};
+        }
 }
 
-// Rows of the transpose, a block for each bucket.
+// Rows of the transpose, a block for each of these buckets.
 extern "C" __global__ void turn(
-    i64 buckets, i64 n, const i64* bucket_starts, const Entry* entries, i64* starts, int* cols, double* vals
+    i64 n, i64 low, i64 high, i64 origin, const i64* bucket_starts, const Entry* entries, i64* starts, int* cols,
+    double* vals
 ) {
     __shared__ unsigned counts[COLUMNS], next[COLUMNS];
-    for (i64 b = blockIdx.x; b < buckets; b += gridDim.x) {
+    for (i64 b = low + blockIdx.x; b < high; b += gridDim.x) {
         const i64 first = bucket_starts[b], stop = bucket_starts[b + 1], from = b * COLUMNS;
         for (int t = threadIdx.x; t < COLUMNS; t += blockDim.x) counts[t] = 0;
         __syncthreads();
-        for (i64 k = first + threadIdx.x; k < stop; k += blockDim.x) atomicAdd(&counts[entries[k].to - from], 1u);
+        for (i64 k = first + threadIdx.x; k < stop; k += blockDim.x) atomicAdd(&counts[entries[k - origin].to - from], 1u);
         __syncthreads();
         double before = 0;
         for (int t = threadIdx.x % WARP; t < COLUMNS; t += WARP) {  // every warp, and one of them writes
@@ -259,7 +264,7 @@ extern "C" __global__ void turn(
         }
         __syncthreads();
         for (i64 k = first + threadIdx.x; k < stop; k += blockDim.x) {
-            const Entry entry = entries[k];
+            const Entry entry = entries[k - origin];
             const i64 at = first + atomicAdd(&next[entry.to - from], 1u);
             cols[at] = entry.from;
             vals[at] = entry.value;
