@@ -17,6 +17,7 @@ random gather or scatter; it is set against a copy of 4 GB, read and written, on
 import argparse
 import logging
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import cupy
@@ -148,9 +149,11 @@ FIELDS = {
 
 
 def dual(options, add):
-    """Rows of the dual solver; the first size is solved once before, to compile."""
+    """Rows of the dual solver; small models are solved before, to compile for every kind of row."""
     solve_dual(few_quotas(garnet(10_000)), tol=1e-6)
-    solve_dual(few_quotas(garnet(10_000, single=True)), tol=1e-6)
+    single = garnet(10_000, single=True)
+    for kind in (np.int32, np.int64):
+        solve_dual(few_quotas(replace(single, row=single.row.astype(kind))), tol=1e-6)
     for size in options.sizes:
         problem = few_quotas(garnet(int(size), single=size >= options.single))
         for tol in options.gaps:
