@@ -29,6 +29,16 @@ __device__ inline double leaving(i64 i, i64 s, const Offset* row, const int* col
 #endif
 }
 
+// q = r + P h.
+extern "C" __global__ void pair_values(
+    i64 n_pairs, const Offset* row, const int* col, const Prob* val, const double* r, const double* h, double* q
+) {
+    for (i64 i = group(); i < n_pairs; i += groups()) {
+        const double sum = ahead(i, row, col, val, h);
+        if (lane() == 0) q[i] = r[i] + sum;
+    }
+}
+
 // q -= h_s.
 extern "C" __global__ void less_own(i64 n, const i64* ptr, const double* h, double* q) {
     for (i64 s = thread(); s < n; s += threads())
@@ -361,7 +371,8 @@ extern "C" __global__ void bend_rows(
         along = lane_sum(along);
         const double y = weight[line] * along;
         if (lane() == 0) bend += y * along;
-        for (i64 k = starts[line] + lane(); k < starts[line + 1]; k += LANES) atomicAdd(&out[to[k]], (float)(y * value[k]));
+        for (i64 k = starts[line] + lane(); k < starts[line + 1]; k += LANES)
+            atomicAdd(&out[to[k]], (float)(y * value[k]));
     }
     leave(SUM, bend, 0, board);
     finish(0, 0, 1, board, numbers);

@@ -64,7 +64,7 @@ class CudaProximal:
     def advantages(self, model: Model, r: Any, h: Any, out: Any) -> None:
         """Out = r + P h - h_s."""
         n, S = r.size, model.w.size
-        self.launcher.launch(self._rows(model), "pair_values", n, n, *model[:3], r, 0.0, 1.0, h, out)
+        self.launcher.launch(self._rows(model), "pair_values", n, n, *model[:3], r, h, out)
         self.launcher.launch(self._alone(model), "less_own", S, S, model.pairs, h, out)
 
     def project(

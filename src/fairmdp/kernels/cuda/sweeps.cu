@@ -31,17 +31,6 @@ struct Sets {
 
 // --- backups -----------------------------------------------------------------------------------------------
 
-// q = (r - base) / scale + P h.
-extern "C" __global__ void pair_values(
-    i64 n_pairs, const Offset* row, const int* col, const Prob* val, const double* r, double base, double scale,
-    const double* h, double* q
-) {
-    for (i64 i = group(); i < n_pairs; i += groups()) {
-        const double sum = ahead(i, row, col, val, h);
-        if (lane() == 0) q[i] = (r[i] - base) / scale + sum;
-    }
-}
-
 const i64 STAGED = 2048;  // pairs that a block keeps in shared memory
 
 // Blocks take `chunk` states at a time, whose pairs lie side by side: groups find the value of each pair, then
@@ -251,7 +240,8 @@ extern "C" __global__ void turn(
         const i64 first = bucket_starts[b], stop = bucket_starts[b + 1], from = b * COLUMNS;
         for (int t = threadIdx.x; t < COLUMNS; t += blockDim.x) counts[t] = 0;
         __syncthreads();
-        for (i64 k = first + threadIdx.x; k < stop; k += blockDim.x) atomicAdd(&counts[entries[k - origin].to - from], 1u);
+        for (i64 k = first + threadIdx.x; k < stop; k += blockDim.x)
+            atomicAdd(&counts[entries[k - origin].to - from], 1u);
         __syncthreads();
         double before = 0;
         for (int t = threadIdx.x % WARP; t < COLUMNS; t += WARP) {  // every warp, and one of them writes
@@ -458,7 +448,7 @@ extern "C" __global__ void wide_block_sweep(
 
 // --- what a policy amounts to ------------------------------------------------------------------------------
 
-// Numbers: share of each quota, sum r x with r as in `pair_values`, sum nu e; x = pi nu.
+// Numbers: share of each quota, sum (r - base) / scale x, sum nu e; x = pi nu.
 extern "C" __global__ void totals(
     i64 n, i64 K, const i64* ptr, const i64* gptr, const int* gcol, const double* gval, i64 by_state,
     const double* r, double base, double scale, const double* pi, const double* nu, const double* e,
@@ -565,7 +555,9 @@ extern "C" __global__ void gram(i64 total, const double* D, double* board) {
     leave(SUM, sum, blockIdx.y, board);
 }
 
-extern "C" __global__ void shift(i64 n, i64 K, i64 width, const double* h, const float* H, const double* d, double* out) {
+extern "C" __global__ void shift(
+    i64 n, i64 K, i64 width, const double* h, const float* H, const double* d, double* out
+) {
     for (i64 s = thread(); s < n; s += threads()) {
         double sum = h[s];
         for (i64 k = 0; k < K; k++) sum += H[s * width + k] * d[k];
