@@ -2,6 +2,7 @@
 
 import ctypes
 import shutil
+import subprocess
 import sys
 from dataclasses import replace
 from types import SimpleNamespace
@@ -39,7 +40,7 @@ from fairmdp.kernels.bellman import Sweeps
 from fairmdp.kernels.cuda import chains, sweeps
 from fairmdp.kernels.cuda.chains import transposed
 from fairmdp.kernels.cuda.krylov import CudaVectors
-from fairmdp.kernels.cuda.launcher import Variant, _first_gpu, open_cuda, out_of_memory_is_a_message
+from fairmdp.kernels.cuda.launcher import Variant, _first_gpu, open_cuda, out_of_memory_is_a_message, source
 from fairmdp.kernels.cuda.proximal import CudaProximal
 from fairmdp.kernels.cuda.sweeps import CudaSweeps
 from fairmdp.kernels.cuda.upload import PIECE, WORKERS, Uploader
@@ -622,6 +623,21 @@ def test_pieces_cover_an_array():
     upload = Uploader(SimpleNamespace(cuda=cuda, empty=empty, asarray=lambda a: SimpleNamespace(array=a)))
     for array in uneven_arrays():
         np.testing.assert_array_equal(upload(array).array, array)
+
+
+# --- the sources for a GPU's own compiler ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", [Variant(), Variant(2, False, True), Variant(8, True, False)])
+@pytest.mark.parametrize("name", ["sweeps", "proximal", "mirror"])
+def test_nvcc_takes_the_sources(name, variant, tmp_path):
+    if shutil.which("nvcc") is None:
+        pytest.skip("no nvcc; g++ takes some things that it does not")
+    (tmp_path / "kernels.cu").write_text(source(name))
+    macros = [f"-D{key}={value}" for key, value in variant.macros.items()]
+    command = ["nvcc", "--ptx", "-arch=compute_75", "-std=c++17", *macros, "kernels.cu"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 # --- what cannot be used ---------------------------------------------------------------------------------
