@@ -224,6 +224,20 @@ def test_a_model_that_mixes_fast_goes_to_newton(on_launcher, launcher):
     assert sol.method.startswith("dual") and "mixes fast" in sol.method
 
 
+def test_a_model_too_large_to_look_at_goes_to_newton(on_launcher, launcher, monkeypatch):
+    follow, calls = CudaSweeps.follow, []
+
+    def crowded(self, pi):
+        calls.append(pi)
+        if len(calls) == 1:  # the uniform policy's chain, which is only looked at
+            raise MemoryError
+        return follow(self, pi)
+
+    monkeypatch.setattr(CudaSweeps, "follow", crowded)
+    sol = solve(scenarios.garnet(n_states=300, n_quotas=2), device="cuda")
+    assert sol.status is Status.OPTIMAL and sol.method.endswith("chosen because its quotas are few")
+
+
 def test_a_model_without_quotas_on_the_device(on_launcher, launcher):
     problem = slow().without_quotas()
     sol = solve(DeviceProblem.of(problem, launcher.put))
@@ -433,6 +447,27 @@ def test_newton_directions_agree_with_the_cpu(proximal_launcher, size):
         kernels.direction(model, scratch, put(z), put(loose), put(g), put(damping), 1e-6, 300, d)
         found.append(kernels.get(d))
     np.testing.assert_allclose(found[1], found[0], atol=1e-4 * np.abs(found[0]).max())
+
+
+def test_newton_steps_agree_with_the_cpu(proximal_launcher):
+    rng = np.random.default_rng(0)
+    problem = per_state(50)
+    S, SA = 50, problem.mdp.n_pairs
+    start, h, g, d = rng.normal(size=(4, S))
+    u, q, extra = rng.normal(size=SA), rng.normal(size=SA), rng.uniform(size=S)
+    found = []
+    for kernels in (numba_kernels, CudaProximal(proximal_launcher)):
+        put, get = kernels.put, kernels.get
+        model = place(problem, layout(problem), kernels).model
+        there = [put(x.copy()) for x in (start, h, g, d, u, q, extra)]
+        start_, h_, g_, d_, u_, q_, extra_ = there
+        numbers = kernels.resist(model, 0.3, start_, h_, g_), *kernels.along(model, 0.3, start_, h_, g_, d_)
+        kernels.advance(model, 0.7, d_, u_, 0.4, 0.8, h_, q_, extra_)
+        found.append([np.array(numbers), *map(get, there)])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+    moved = np.abs(d) > 0.8
+    assert 0 < moved.sum() < S and np.allclose(found[0][-1][~moved], extra[~moved] / 2)
 
 
 def test_per_state_problem_on_the_device(on_proximal_launcher):

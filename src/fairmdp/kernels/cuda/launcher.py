@@ -136,6 +136,11 @@ class Launcher:
         self.launch(variant, name, items, *args, self.board(numbers.size, items, variant), numbers)
         return numbers
 
+    def sums(self, variant: Variant, name: str, items: int, *args: Any, columns: int, rows: int = 1) -> Any:
+        """Run a kernel that leaves parts of many sums, one in each column; the sums stay on the device."""
+        self.launch(variant, name, items, *args, self.board(columns, items, variant), rows=rows)
+        return self.fold(columns, items, variant)
+
     def _grid(self, items: int, variant: Variant) -> int:
         return max(1, min(self._blocks, -(-items * variant.lanes // self._threads)))
 

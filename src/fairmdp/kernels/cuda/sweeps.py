@@ -163,11 +163,9 @@ class CudaSweeps:
     def totals(self, pi: Any, nu: Any, e: Any) -> tuple[Any, float, float]:
         """Share of each quota, reward, and mean of e under a policy and its law."""
         mdp, K = self.problem.mdp, self.n_quotas
-        columns, n = (K + 2, self.n_states, self._model), self.n_states
-        board = self.launcher.board(*columns)
-        args = n, K, mdp.ptr, *self._G, mdp.r, *self._pay, pi, nu, e, board
-        self.launcher.launch(self._model, "totals", n, *args)
-        numbers = self.get(self.launcher.fold(*columns))
+        args = self.n_states, K, mdp.ptr, *self._G, mdp.r, *self._pay, pi, nu, e
+        sums = self.launcher.sums(self._model, "totals", self.n_states, *args, columns=K + 2)
+        numbers = self.get(sums)
         return numbers[:K], float(numbers[K]), float(numbers[K + 1])
 
     def occupancy(self, pi: Any, nu: Any) -> Any:
@@ -203,9 +201,8 @@ class CudaSweeps:
             ends - played[states], mdp.ptr, *self._P, *self._G, pi, nu, H, D,
         )  # fmt: skip
         pairs = K * (K + 1) // 2
-        columns = pairs, total, self._model
-        launcher.launch(self._model, "gram", total, total, D, launcher.board(*columns), rows=pairs)
-        C[np.tril_indices(K)] = self.get(launcher.fold(*columns))
+        sums = launcher.sums(self._model, "gram", total, total, D, columns=pairs, rows=pairs)
+        C[np.tril_indices(K)] = self.get(sums)
         return C + np.tril(C, -1).T
 
     def shift(self, h: Any, H: Any, d: Any) -> Any:
