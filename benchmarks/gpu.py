@@ -130,22 +130,17 @@ def solved(problem, solve, **options):
     )  # fmt: skip
 
 
+_SOLVED = [
+    "states", "quotas", "transitions", "bits", "tol", "seconds", "status", "gap", "worst_slack", "pool_gb",
+    "counters",
+]  # fmt: skip
 FIELDS = {
-    "dual": [
-        "states", "quotas", "transitions", "bits", "tol", "seconds", "status", "gap", "worst_slack",
-        "pool_gb", "counters",
-    ],
-    "proximal": [
-        "states", "quotas", "transitions", "bits", "tol", "seconds", "status", "gap", "worst_slack",
-        "pool_gb", "counters",
-    ],
-    "queue": [
-        "states", "quotas", "transitions", "bits", "tol", "seconds", "status", "gap", "worst_slack",
-        "pool_gb", "counters",
-    ],
+    "dual": _SOLVED,
+    "proximal": _SOLVED,
+    "queue": _SOLVED,
     "mirror": ["runs", "steps", "seconds", "reward", "reward_std", "nu0", "nu1", "nu2"],
     "bandwidth": ["states", "kernel", "bytes", "ms", "tb_per_s", "part_of_copy"],
-}  # fmt: skip
+}
 
 
 def dual(options, add):
