@@ -1,4 +1,4 @@
-"""The CUDA sources compiled for the CPU by g++, behind the same `Launcher`: kernels are tested without a GPU."""
+"""Where CUDA kernels are tested: a GPU if there is one, and their sources compiled for the CPU by g++."""
 
 import ctypes
 import subprocess
@@ -7,8 +7,18 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from fairmdp.kernels.cuda.launcher import Launcher, source
+from fairmdp.errors import DeviceError
+from fairmdp.kernels.cuda.launcher import Launcher, open_cuda, source
+
+
+def gpu():
+    """Launcher of the dual solver on a GPU, or a test that is skipped."""
+    try:
+        return open_cuda("sweeps")
+    except DeviceError as error:
+        pytest.skip(f"no GPU: {error}".splitlines()[0])
 
 
 def host_launcher(name, folder, *, threads=1, blocks=2):
