@@ -4,9 +4,15 @@
 class FairMDPError(Exception):
     """Base of every error that fairmdp raises on purpose."""
 
+    path: str | None = None  # the file whose name begins the message, if any
+
 
 class ProblemError(FairMDPError, ValueError):
     """The model, the quotas or an option do not make sense; the message names the first offender."""
+
+
+class SourceError(ProblemError):
+    """The words that name a problem make no sense: on a command line, a mistake in that line."""
 
 
 class FormatError(FairMDPError, ValueError):

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairmdp.errors import ProblemError
-from fairmdp.mdp import MDP
-from fairmdp.validation import Floats, Ints, names_of, number_within
-from fairmdp.weights import stated_weights
+from fairmdp.model.checks import Floats, Ints, ReadOnly, names_of, number_within
+from fairmdp.model.mdp import MDP
+from fairmdp.model.weights import stated_weights
 
 
 @dataclass(frozen=True, eq=False)
-class Quota:
+class Quota(ReadOnly):
     """A bound on the long-run share of time in a set, or on the long-run mean of weights.
 
     Parameters
@@ -57,6 +57,7 @@ class Quota:
     weights: ArrayLike | Mapping[Any, float] | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         names_of("quota", [self.name])
         if sum(given is not None for given in (self.states, self.pairs, self.weights)) != 1:
             raise ProblemError(f"quota {self.name}: give either states or pairs, or else weights")

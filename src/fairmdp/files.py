@@ -9,24 +9,39 @@ from contextlib import ExitStack, contextmanager, suppress
 from os import PathLike
 from typing import BinaryIO, NamedTuple
 
-from fairmdp.errors import FormatError
+from fairmdp.errors import FormatError, ProblemError
+
+
+@contextmanager
+def naming(path: str | PathLike[str]) -> Iterator[None]:
+    """Put the path before the message of an error about a file's content, unless a file is named there."""
+    try:
+        yield
+    except (FormatError, ProblemError) as error:
+        if error.path is not None:
+            raise
+        path = os.fsdecode(path)
+        named = type(error)(f"{path if path.isprintable() else repr(path)}: {error}")
+        named.path = path
+        raise named from None
 
 
 @contextmanager
 def reading(path: str | PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a regular file for reading; a `FormatError` names the path and the reason why it cannot be."""
+    """Open a regular file for reading; an error names the path, and the reason why it cannot be read."""
     path = os.fsdecode(path)
-    try:
-        # Not through open() alone: a pipe would block, a device never end.
-        _refuse_special(path, os.stat(path))
-        file = open(path, "rb")
-    except (OSError, ValueError) as error:
-        raise _failure(path, "read", error) from None
-    with file:
+    with naming(path):
         try:
-            yield file
-        except OSError as error:
-            raise _failure(path, "read", error) from None
+            # Not through open() alone: a pipe would block, a device never end.
+            _refuse_special(os.stat(path))
+            file = open(path, "rb")
+        except (OSError, ValueError) as error:
+            raise _failure("read", error) from None
+        with file:
+            try:
+                yield file
+            except OSError as error:
+                raise _failure("read", error) from None
 
 
 def read_bytes(path: str | PathLike[str], limit: int) -> bytes:
@@ -34,7 +49,7 @@ def read_bytes(path: str | PathLike[str], limit: int) -> bytes:
     with reading(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size > limit:
-            raise FormatError(f"{os.fsdecode(path)}: the file has {size:,} bytes, the limit is {limit:,}")
+            raise FormatError(f"the file has {size:,} bytes, the limit is {limit:,}")
         return file.read(limit)
 
 
@@ -99,54 +114,55 @@ class _Staged(NamedTuple):
 @contextmanager
 def _staging(path: str | PathLike[str]) -> Iterator[_Staged]:
     """Open a file beside `path`; unless it is published, nothing is left of it."""
-    given = os.fsdecode(path)
-    try:
-        target = os.path.realpath(given)
-        mode = _mode_of(given, target)
-        folder = os.path.dirname(target)
-        # The name is short, so that it fits wherever the target's does.
-        temporary = os.path.join(folder, f".fairmdp-{os.urandom(8).hex()}.tmp")
-        file = open(temporary, "xb")
-    except (OSError, ValueError) as error:
-        raise _failure(given, "written", error) from None
-    try:
-        with file:
-            yield _Staged(file, temporary, target, mode)
-    except BaseException as error:
-        with suppress(OSError):
-            os.unlink(temporary)
-        if isinstance(error, OSError):
-            raise _failure(given, "written", error) from None
-        raise
+    path = os.fsdecode(path)
+    with naming(path):
+        try:
+            target = os.path.realpath(path)
+            mode = _mode_of(target)
+            folder = os.path.dirname(target)
+            # The name is short, so that it fits wherever the target's does.
+            temporary = os.path.join(folder, f".fairmdp-{os.urandom(8).hex()}.tmp")
+            file = open(temporary, "xb")
+        except (OSError, ValueError) as error:
+            raise _failure("written", error) from None
+        try:
+            with file:
+                yield _Staged(file, temporary, target, mode)
+        except BaseException as error:
+            with suppress(OSError):
+                os.unlink(temporary)
+            if isinstance(error, OSError):
+                raise _failure("written", error) from None
+            raise
     _sync_folder(folder)
 
 
-def _mode_of(given: str, target: str) -> int | None:
+def _mode_of(target: str) -> int | None:
     """Permissions of the file that will be replaced, if there is one."""
     try:
         found = os.stat(target)
     except FileNotFoundError:
         return None
-    _refuse_special(given, found)
+    _refuse_special(found)
     return stat.S_IMODE(found.st_mode)
 
 
-def _refuse_special(path: str, found: os.stat_result) -> None:
+def _refuse_special(found: os.stat_result) -> None:
     if stat.S_ISDIR(found.st_mode):
-        raise FormatError(f"{path}: this is a folder, expected a file")
+        raise FormatError("this is a folder, expected a file")
     if not stat.S_ISREG(found.st_mode):
-        raise FormatError(f"{path}: this is a device or a pipe, expected a file")
+        raise FormatError("this is a device or a pipe, expected a file")
 
 
-def _failure(path: str, what: str, error: OSError | ValueError) -> FormatError:
+def _failure(what: str, error: OSError | ValueError) -> FormatError:
     """Error that says why a path cannot be read or written; one that says so already stays as it is."""
     if isinstance(error, FormatError):
         return error
     if isinstance(error, ValueError):
-        return FormatError(f"{path!r}: this is not a path: {error}")
+        return FormatError(f"this is not a path: {error}")
     if what == "written" and isinstance(error, FileNotFoundError):
-        return FormatError(f"{path}: cannot be written: there is no such folder")
-    return FormatError(f"{path}: cannot be {what}: {error.strerror or error}")
+        return FormatError("cannot be written: there is no such folder")
+    return FormatError(f"cannot be {what}: {error.strerror or error}")
 
 
 def _sync_folder(folder: str) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,26 +12,34 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from fairmdp.errors import ProblemError
-from fairmdp.mdp import EXACT_SUM_TOL, MDP
-from fairmdp.quota import Counted, Quota, checked_quotas, counted_by
-from fairmdp.validation import (
+from fairmdp.model.checks import (
     Bools,
     Floats,
+    Ints,
+    ReadOnly,
     count_of,
     counted,
+    first,
     first_repeat,
     frozen,
     names_of,
     number_within,
+    numeric,
+    read_only,
     real_vector,
     refuse,
     there_are,
 )
-from fairmdp.weights import Units, as_shares
+from fairmdp.model.mdp import EXACT_SUM_TOL, MDP
+from fairmdp.model.quota import Counted, Quota, checked_quotas, counted_by
+from fairmdp.model.weights import Units, as_shares
+
+_ROWS = ("mdp", "names", "weights", "over_states", "weighted", "_scaled")
+_BOUNDS = ("lower", "upper", "at_least", "at_most")
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
-class Problem:
+class Problem(ReadOnly):
     """An MDP and the quotas that a fair policy must meet.
 
     Parameters
@@ -47,21 +55,12 @@ class Problem:
     ----------
     names : tuple of str
         Names of the quotas, (K,).
-    members : csr_array
-        ``members[k, i] == 1`` where pair ``i`` counts for quota ``k``, (K, SA); the weights of a weighted
-        quota are scaled to [0, 1].
-    at_least, at_most : ndarray
-        Bounds on ``members @ x``, (K,); 0 and 1 where a quota has none.
-    over_states : ndarray
-        Whether quota ``k`` was stated over states (else over pairs), (K,).
     weights : csr_array
-        What each pair counts, as stated, (K, SA); for sets the same as ``members``.
+        What each pair counts for each quota, as stated, (K, SA); 1 in a set.
+    over_states : ndarray
+        Whether a quota was stated over states (else over pairs), (K,).
     lower, upper : ndarray
         Bounds on ``weights @ x``, as stated, (K,); the extreme weights where a quota has none.
-    weighted : ndarray
-        Whether quota ``k`` has weights other than 0 and 1, (K,).
-    units : Units
-        Turns shares, slacks and prices into the numbers that were stated.
 
     Examples
     --------
@@ -72,15 +71,10 @@ class Problem:
 
     mdp: MDP
     names: tuple[str, ...]
-    members: csr_array
-    at_least: Floats
-    at_most: Floats
-    over_states: Bools
     weights: csr_array
+    over_states: Bools
     lower: Floats
     upper: Floats
-    weighted: Bools
-    units: Units
 
     def __init__(self, mdp: MDP, quotas: Iterable[Quota] = (), *, rho: ArrayLike | None = None) -> None:
         if not isinstance(mdp, MDP):
@@ -88,26 +82,24 @@ class Problem:
         quotas = checked_quotas(quotas)
         names = [q.name for q in quotas]
         rows = [counted_by(mdp, q) for q in quotas]
-        at_least = [q.at_least for q in quotas]
-        at_most = [q.at_most for q in quotas]
         over_states = [row.over_states for row in rows]
         lengths = [row.pairs.size for row in rows]
+        owed = np.empty(0)
         if rho is not None:
-            names += [mdp.state_name(s) for s in range(mdp.n_states)]
+            owed = real_vector("rho", rho, mdp.n_states)
+            names += map(mdp.state_name, range(mdp.n_states))
             rows.append(Counted(np.arange(mdp.n_pairs), np.ones(mdp.n_pairs), True))
-            at_least += real_vector("rho", rho, mdp.n_states).tolist()
-            at_most += [None] * mdp.n_states
             over_states += [True] * mdp.n_states
             lengths += mdp.n_actions.tolist()
         pairs = np.concatenate([np.empty(0, np.int64), *(row.pairs for row in rows)])
         data = np.concatenate([np.empty(0), *(row.weights for row in rows)])
         weights = csr_array((data, pairs, np.cumsum([0, *lengths])), shape=(len(names), mdp.n_pairs))
-        self._count(mdp, names, weights, np.array(over_states, bool))
-        least, most = (self.units.values(np.full(len(names), end)) for end in (0.0, 1.0))
-        self._state_bounds(
-            [least[k] if bound is None else bound for k, bound in enumerate(at_least)],
-            [most[k] if bound is None else bound for k, bound in enumerate(at_most)],
-        )
+        self._set_rows(mdp, names, weights, np.array(over_states, bool))
+        least, most = self._extremes
+        low = [end if q.at_least is None else q.at_least for q, end in zip(quotas, least, strict=False)]
+        high = [end if q.at_most is None else q.at_most for q, end in zip(quotas, most, strict=False)]
+        lower, upper = (numeric(what, ends) for what, ends in (("at_least", low), ("at_most", high)))
+        self._state_bounds(np.append(lower, owed), np.append(upper, most[len(quotas) :]))
         self._refuse_twins()
 
     @classmethod
@@ -136,29 +128,60 @@ class Problem:
         weights = csr_array(arrays, weights.shape)
         _check_sets(mdp, names, weights, over_states)
         problem = object.__new__(cls)
-        problem._count(mdp, names, weights, over_states)
+        problem._set_rows(mdp, names, weights, over_states)
         problem._state_bounds(lower, upper)
         problem._refuse_twins()
         return problem
 
-    def _count(self, mdp: MDP, names: Sequence[str], weights: csr_array, over_states: Bools) -> None:
+    def _set_rows(self, mdp: MDP, names: Sequence[str], weights: csr_array, over_states: Bools) -> None:
         """Set everything but the bounds."""
         _check_names(names)
-        weighted = np.zeros(len(names), bool)
-        weighted[np.repeat(np.arange(len(names)), np.diff(weights.indptr))[weights.data != 1]] = True
-        members, units = as_shares(tuple(names), weights, weighted)
         self.__dict__.update(
-            mdp=mdp,
-            names=tuple(names),
-            members=members,
-            over_states=over_states,
-            weights=weights,
-            weighted=weighted,
-            units=units,
+            mdp=mdp, names=tuple(names), weights=read_only(weights), over_states=read_only(over_states)
         )
-        for array in (members, weights):
-            frozen(array.data, array.indices, array.indptr)
-        frozen(over_states, weighted)
+
+    @cached_property
+    def weighted(self) -> Bools:
+        """Whether quota ``k`` has weights other than 0 and 1, (K,)."""
+        weighted = np.zeros(self.n_quotas, bool)
+        odd = self.weights.data != 1
+        if odd.any():
+            weighted[np.repeat(np.arange(self.n_quotas), np.diff(self.weights.indptr))[odd]] = True
+        return weighted
+
+    @cached_property
+    def _scaled(self) -> tuple[csr_array, Units]:
+        members, units = as_shares(self.names, self.weights, self.weighted)
+        return read_only(members), units
+
+    @property
+    def members(self) -> csr_array:
+        """What each pair counts as a share, (K, SA): 1 in a set, else its weight scaled to [0, 1]."""
+        return self._scaled[0]
+
+    @property
+    def units(self) -> Units:
+        """Turns shares, slacks and prices into the numbers that were stated."""
+        return self._scaled[1]
+
+    @cached_property
+    def at_least(self) -> Floats:
+        """Least share ``members @ x`` of each quota, (K,); 0 where it asks for none."""
+        return self.lower if self.units.are_shares else self.units.shares(self.lower)
+
+    @cached_property
+    def at_most(self) -> Floats:
+        """Largest share ``members @ x`` of each quota, (K,); 1 where it asks for none."""
+        if self.units.are_shares:
+            return self.upper
+        idle = self.weighted & (self.upper >= self._extremes[1])  # to be exactly 1, despite rounding
+        return np.where(idle, 1.0, self.units.shares(self.upper))
+
+    @property
+    def _extremes(self) -> tuple[Floats, Floats]:
+        """Smallest and largest mean that each quota's weights allow, (K,) each."""
+        nothing = np.zeros(self.n_quotas)
+        return self.units.values(nothing), self.units.values(nothing + 1)
 
     @property
     def n_quotas(self) -> int:
@@ -180,7 +203,7 @@ class Problem:
 
     def with_bounds(self, at_least: ArrayLike | None = None, at_most: ArrayLike | None = None) -> Problem:
         """Return the same problem with other bounds on the shares, (K,) each; what is not given stays."""
-        other = self._without_bounds()
+        other = self._sharing(*_ROWS)
         low, high = self.at_least, self.at_most
         if at_least is not None:
             low = real_vector("at_least", at_least, self.n_quotas)
@@ -188,7 +211,9 @@ class Problem:
             high = real_vector("at_most", at_most, self.n_quotas)
         lower = np.where(low == self.at_least, self.lower, self.units.values(low))
         upper = np.where(high == self.at_most, self.upper, self.units.values(high))
-        other._set_bounds(low, high, lower, upper)
+        # The shares that were asked for hold to the last bit, not only what rounding leaves of them.
+        other.__dict__.update(at_least=read_only(low), at_most=read_only(high))
+        other._set_bounds(lower, upper)
         return other
 
     def with_stated_bounds(
@@ -206,7 +231,7 @@ class Problem:
         >>> moved.lower, moved.at_least
         (array([0.4]), array([0.3]))
         """
-        other = self._without_bounds()
+        other = self._sharing(*_ROWS)
         other._state_bounds(
             self.lower if at_least is None else at_least, self.upper if at_most is None else at_most
         )
@@ -223,8 +248,8 @@ class Problem:
         same = np.array_equal(mdp.s_of, self.mdp.s_of)
         if not same:
             raise ProblemError("the other model has other states or actions")
-        other = object.__new__(Problem)
-        other.__dict__.update({field.name: getattr(self, field.name) for field in fields(self)}, mdp=mdp)
+        other = self._sharing(*_ROWS, *_BOUNDS)
+        other.__dict__["mdp"] = mdp
         return other
 
     def without_quotas(self) -> Problem:
@@ -255,6 +280,7 @@ class Problem:
             (self.weights.indptr, "<i8"), (self.weights.indices, "<i8"),
             (self.lower, "<f8"), (self.upper, "<f8"), (self.over_states, "|b1"),
             *([(self.weights.data, "<f8")] if self.weighted.any() else []),
+            *([] if self._follow_from_stated() else [(self.at_least, "<f8"), (self.at_most, "<f8")]),
         ):  # fmt: skip
             flat = np.ascontiguousarray(array, dtype=kind)
             sha.update(flat.size.to_bytes(8, "little"))
@@ -267,16 +293,17 @@ class Problem:
     def __repr__(self) -> str:
         return f"Problem({repr(self.mdp)[4:-1]}, {counted(self.n_quotas, 'quota')})"
 
-    def _repr_html_(self) -> str:
-        from fairmdp.notebook import problem_html
+    def _follow_from_stated(self) -> bool:
+        """Whether the bounds on shares are what the stated ones make them, to the last bit."""
+        if self.units.are_shares:
+            return True
+        stated = self._sharing(*_ROWS, "lower", "upper")
+        return bool((stated.at_least == self.at_least).all() and (stated.at_most == self.at_most).all())
 
-        return problem_html(self)
-
-    def _without_bounds(self) -> Problem:
-        """The same problem, whose bounds are still to be set."""
+    def _sharing(self, *names: str) -> Problem:
+        """Another problem, with some of what this one states and has derived from it."""
         other = object.__new__(Problem)
-        shared = ("mdp", "names", "members", "over_states", "weights", "weighted", "units")
-        other.__dict__.update({field: getattr(self, field) for field in shared})
+        other.__dict__.update({name: self.__dict__[name] for name in names if name in self.__dict__})
         return other
 
     def _quota(self, k: int) -> Quota:
@@ -299,39 +326,37 @@ class Problem:
         """Set bounds in the user's numbers; one that every mean of the weights meets asks for nothing."""
         lower = real_vector("at_least", at_least, self.n_quotas)
         upper = real_vector("at_most", at_most, self.n_quotas)
-        least, most = (self.units.values(np.full(self.n_quotas, end)) for end in (0.0, 1.0))
-        low, high = self.units.shares(lower), self.units.shares(upper)
-        for what, bound, within in (("at_least", lower, low <= 1), ("at_most", upper, high >= 0)):
-            bad = self.weighted & ~within
-            if bad.any():
-                k = int(np.argmax(bad))
-                extreme = f"more than {most[k]:.12g}" if what == "at_least" else f"less than {least[k]:.12g}"
-                refuse(
-                    f"quota {self.names[k]} has {what} {float(bound[k])!r}, and no policy has {extreme}",
-                    f"its weights go from {least[k]:.12g} to {most[k]:.12g}",
-                    "a mean lies between the smallest and the largest",
-                )
-        idle_low, idle_high = self.weighted & (low <= 0), self.weighted & (high >= 1)
-        low, lower = np.where(idle_low, 0.0, low), np.where(idle_low, least, lower)
-        high, upper = np.where(idle_high, 1.0, high), np.where(idle_high, most, upper)
-        self._set_bounds(low, high, lower, upper)
+        if self.weighted.any():
+            low, high = self.units.shares(lower), self.units.shares(upper)
+            least, most = self._extremes
+            for what, bound, within in (("at_least", lower, low <= 1), ("at_most", upper, high >= 0)):
+                k = first(self.weighted & ~within)
+                if k is not None:
+                    end = f"more than {most[k]:.12g}" if what == "at_least" else f"less than {least[k]:.12g}"
+                    refuse(
+                        f"quota {self.names[k]} has {what} {float(bound[k])!r}, and no policy has {end}",
+                        f"its weights go from {least[k]:.12g} to {most[k]:.12g}",
+                        "a mean lies between the smallest and the largest",
+                    )
+            lower = np.where(self.weighted & (low <= 0), least, lower)
+            upper = np.where(self.weighted & (high >= 1), most, upper)
+        self._set_bounds(lower, upper)
 
-    def _set_bounds(self, low: Floats, high: Floats, lower: Floats, upper: Floats) -> None:
-        """Set bounds on the shares, and the same as stated."""
-        frozen(low, high, lower, upper)
-        self.__dict__.update(at_least=low, at_most=high, lower=lower, upper=upper)
+    def _set_bounds(self, lower: Floats, upper: Floats) -> None:
+        """Set bounds as stated, unless they cannot be met whatever the model."""
+        frozen(lower, upper)
+        self.__dict__.update(lower=lower, upper=upper)
+        low, high = self.at_least, self.at_most
         for what, bound in (("at_least", low), ("at_most", high)):
             bad = ~((bound >= 0) & (bound <= 1))
-            if bad.any():
-                k = int(np.argmax(bad))
+            if (k := first(bad)) is not None:
                 refuse(
                     f"quota {self.names[k]} has {what} {float(bound[k])!r}, expected a share between 0 and 1",
                     f"{count_of(bad.sum(), bound.size, 'quotas')} out of range",
                     "write 25 % as 0.25",
                 )
         bad = low > high
-        if bad.any():
-            k = int(np.argmax(bad))
+        if (k := first(bad)) is not None:
             refuse(
                 f"quota {self.names[k]} asks for at_least {lower[k]:.12g} and at_most {upper[k]:.12g}",
                 f"{count_of(bad.sum(), bad.size, 'quotas')} impossible, whatever the model",
@@ -369,40 +394,30 @@ def _check_names(names: Sequence[str]) -> None:
         seen.add(name)
 
 
-def _check_sets(mdp: MDP, names: Sequence[str], members: csr_array, over_states: Bools) -> None:
+def _check_sets(mdp: MDP, names: Sequence[str], weights: csr_array, over_states: Bools) -> None:
     """Raise unless every row holds sorted, distinct pairs of the model, and whole states where it says so."""
-    pairs = members.indices
-    row = np.repeat(np.arange(len(names)), np.diff(members.indptr))
+    pairs, data, lengths = weights.indices, weights.data, np.diff(weights.indptr)
+    quota = np.repeat(np.arange(len(names)), lengths)
+
+    def refuse_first(bad: Bools, quotas: Ints, what: Callable[[int], str]) -> None:
+        if (k := first(bad)) is not None:
+            raise ProblemError(f"quota {names[quotas[k]]}{what(k)}")
+
     stray = (pairs < 0) | (pairs >= mdp.n_pairs)
-    if stray.any():
-        raise ProblemError(
-            f"quota {names[row[stray][0]]} counts pair {pairs[stray][0]}, which does not exist"
-        )
-    empty = np.diff(members.indptr) == 0
-    if empty.any():
-        raise ProblemError(
-            f"quota {names[int(np.argmax(empty))]} counts nothing; {empty.sum()} quotas are empty"
-        )
-    unsorted = (np.diff(row) == 0) & (np.diff(pairs) <= 0)
-    if unsorted.any():
-        raise ProblemError(f"quota {names[row[1:][unsorted][0]]}: its pairs are not sorted, or not distinct")
-    useless = (members.data == 0) | ~np.isfinite(members.data)
-    if useless.any():
-        k = row[useless][0]
-        raise ProblemError(f"quota {names[k]} has weight {members.data[useless][0]}, expected others than 0")
-    key, count = np.unique(row * mdp.n_states + mdp.s_of[pairs], return_counts=True)
-    quota, state = np.divmod(key, mdp.n_states)
-    partial = over_states[quota] & (count != mdp.n_actions[state])
-    uneven = over_states[row[1:]] & (np.diff(row * mdp.n_states + mdp.s_of[pairs]) == 0)
-    uneven &= np.diff(members.data) != 0
-    if uneven.any():
-        raise ProblemError(
-            f"quota {names[row[1:][uneven][0]]} is over states but weighs actions of one apart"
-        )
-    if partial.any():
-        raise ProblemError(
-            f"quota {names[quota[partial][0]]} is over states but counts only some actions of one"
-        )
+    refuse_first(stray, quota, lambda k: f" counts pair {pairs[k]}, which does not exist")
+    empty = lengths == 0
+    refuse_first(empty, np.arange(empty.size), lambda _: f" counts nothing; {empty.sum()} quotas are empty")
+    unsorted = (np.diff(quota) == 0) & (np.diff(pairs) <= 0)
+    refuse_first(unsorted, quota[1:], lambda _: ": its pairs are not sorted, or not distinct")
+    useless = (data == 0) | ~np.isfinite(data)
+    refuse_first(useless, quota, lambda k: f" has weight {data[k]}, expected others than 0")
+    place = quota * mdp.n_states + mdp.s_of[pairs]
+    uneven = over_states[quota[1:]] & (np.diff(place) == 0) & (np.diff(data) != 0)
+    refuse_first(uneven, quota[1:], lambda _: " is over states but weighs actions of one apart")
+    found, count = np.unique(place, return_counts=True)
+    of, state = np.divmod(found, mdp.n_states)
+    partial = over_states[of] & (count != mdp.n_actions[state])
+    refuse_first(partial, of, lambda _: " is over states but counts only some actions of one")
 
 
 def _row_hashes(members: csr_array) -> NDArray[np.uint64]:

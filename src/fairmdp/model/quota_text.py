@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
 from fairmdp.errors import ProblemError
-from fairmdp.problem import Problem
-from fairmdp.quota import Quota
-from fairmdp.validation import there_are
+from fairmdp.model.checks import there_are
+from fairmdp.model.problem import Problem
+from fairmdp.model.quota import Quota
 
 _OURS = re.compile(r"(?P<name>.+?)\s*(?P<side>>=|<=)\s*(?P<share>[^<>=\s]+)")
 _THEIRS = re.compile(
@@ -41,21 +42,42 @@ def parse_quota(problem: Problem, text: str) -> Quota:
     >>> parse_quota(problem, 'LRA>=0.25 ["s2"]')
     Quota('s2', at_least=0.25)
     """
-    try:
-        name, side, share = split_quota(text)
-    except ProblemError as error:
-        raise ProblemError(f"quota {error}") from None
-    bounds: dict[str, Any] = {side: share}
-    if name in problem.names:
-        return replace(problem.quotas[problem.quota_index(name)], **bounds)
+    return parse_quotas(problem, [text])[0]
+
+
+def parse_quotas(problem: Problem, texts: Iterable[str], added: Iterable[Quota] = ()) -> list[Quota]:
+    """Read bounds one after the other, so that a later one may be on a quota that an earlier one named.
+
+    Returns
+    -------
+    list of Quota
+        The ``added`` quotas and those that the texts name, for `Problem.with_quotas`: in the order in which
+        they would stand if each text were applied by itself, but the problem is built once.
+    """
+    found = {quota.name: quota for quota in added}
+    numbers = {name: k for k, name in enumerate(problem.names)}
+    for text in texts:
+        try:
+            name, side, share = split_quota(text)
+        except ProblemError as error:
+            raise ProblemError(f"quota {error}") from None
+        bounds: dict[str, Any] = {side: share}
+        known = found.pop(name, None) or (problem.quotas[numbers[name]] if name in numbers else None)
+        found[name] = replace(known, **bounds) if known else _new_quota(problem, found, name, bounds)
+    return list(found.values())
+
+
+def _new_quota(problem: Problem, added: Collection[str], name: str, bounds: dict[str, Any]) -> Quota:
+    """Bound on a state or a pair."""
     mdp = problem.mdp
     state, slash, action = name.rpartition("/")
-    if slash and not (mdp.states and name in mdp.states):
+    if slash and name not in mdp.state_numbers:
         return Quota(name, pairs=[mdp.pair_index(state, action)], **bounds)
     try:
         return Quota(name, states=[mdp.state_index(name)], **bounds)
     except ProblemError:
-        known = there_are(list(dict.fromkeys([*problem.names, *(mdp.states or ())])))
+        quotas = [*(other for other in problem.names if other not in added), *added]
+        known = there_are(list(dict.fromkeys([*quotas, *(mdp.states or ())])))
         if mdp.states is None:
             known += f"; states are called 0 to {mdp.n_states - 1}"
         raise ProblemError(f"there is no quota or state called {name!r}{known}") from None

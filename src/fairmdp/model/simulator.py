@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
-from fairmdp.errors import ProblemError, SimulatorError
-from fairmdp.mdp import MDP
-from fairmdp.validation import Floats, Ints
+from fairmdp import model
+from fairmdp.errors import FairMDPError, ProblemError, SimulatorError
+from fairmdp.model.checks import Floats, Ints, ReadOnly, first
+from fairmdp.model.mdp import MDP
 
 LARGEST_REWARD = 1e100
 """Size of rewards beyond which their variances would overflow."""
@@ -38,7 +43,7 @@ class Simulator(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class ModelSimulator:
+class ModelSimulator(ReadOnly):
     """A known model as a simulator: successors by alias tables, rewards as they are.
 
     Examples
@@ -64,34 +69,39 @@ class ModelSimulator:
     def sample(self, states: Ints, actions: Ints, rng: np.random.Generator) -> tuple[Ints, Floats]:
         """Draw a next state for each pair from one uniform number each."""
         pairs = self.mdp.pair_ptr[states] + actions
-        first, length, keep, own, other = self._tables
-        place = rng.random(pairs.size) * length[pairs]
-        column = place.astype(np.int64)
-        entry = first[pairs] + column
-        return np.where(place - column < keep[entry], own[entry], other[entry]), self.mdp.r[pairs]
+        rewards = self.mdp.r[pairs]  # refuses pairs that there are not, which a kernel would not
+        return model.draw_alias(*self._tables, pairs, rng.random(pairs.size)), rewards
 
     @cached_property
-    def _tables(self) -> tuple[Ints, Ints, Floats, Ints, Ints]:
-        from fairmdp.kernels.mirror import build_alias
-
+    def _tables(self) -> tuple[Ints, Floats, NDArray[np.int32]]:
         P = self.mdp.P
         alias = np.zeros((P.nnz, 2))
         states = alias.view(np.int32)
         indptr = P.indptr.astype(np.int64)
-        build_alias(indptr, P.indices.astype(np.int32), P.data, alias, states)
-        own, other = states[:, 2].astype(np.int64), states[:, 3].astype(np.int64)
-        return indptr[:-1], np.diff(indptr), alias[:, 0].copy(), own, other
+        model.build_alias(indptr, P.indices.astype(np.int32), P.data, alias, states)
+        return indptr, alias, states
+
+
+MOST_PAIRS = 2**28
+"""Pairs of a simulator beyond which their numbers alone would fill the memory of a large machine."""
 
 
 class CheckedSimulator:
-    """A simulator whose answers are looked at before they are believed; counts samples and calls."""
+    """A simulator whose answers are looked at before they are believed; counts samples and calls.
+
+    ``listen``, where it is set, is called with the states, actions, next states and rewards of each call.
+    """
+
+    listen: Callable[[Ints, Ints, Ints, Floats], None] | None = None
 
     def __init__(self, simulator: Simulator) -> None:
-        for member in ("n_states", "n_actions", "sample"):
-            if not hasattr(simulator, member):
-                raise ProblemError(f"{type(simulator).__name__} is not a simulator: it has no {member}")
-        self.n_states = int(simulator.n_states)
-        self.n_actions = np.asarray(simulator.n_actions)
+        with _faults_named("it was asked for n_states, n_actions and sample"):
+            for member in ("n_states", "n_actions", "sample"):
+                if not hasattr(simulator, member):
+                    raise ProblemError(f"{type(simulator).__name__} is not a simulator: it has no {member}")
+            self.n_states = operator.index(simulator.n_states)
+            self.n_actions = np.asarray(simulator.n_actions)
+            self._sample = simulator.sample
         if self.n_states < 1 or self.n_actions.shape != (self.n_states,):
             raise ProblemError(
                 f"the simulator has {self.n_states} states and n_actions of shape {self.n_actions.shape}, "
@@ -99,15 +109,21 @@ class CheckedSimulator:
             )
         if self.n_actions.dtype.kind not in "iu" or self.n_actions.min() < 1:
             raise ProblemError("the simulator's n_actions must be whole numbers of at least 1")
+        most = max(int(self.n_actions.max()), int(self.n_actions.sum(dtype=float)))
+        if most > MOST_PAIRS:
+            raise ProblemError(
+                f"the simulator has {most:.4g} pairs of a state and an action, the limit is {MOST_PAIRS:,}\n"
+                f"  state {self.n_actions.argmax()} has {self.n_actions.max()} actions"
+            )
         self.n_actions = self.n_actions.astype(np.int64)
         self.samples = 0
         self.calls = 0
-        self._sample = simulator.sample
 
     def sample(self, states: Ints, actions: Ints, rng: np.random.Generator) -> tuple[Ints, Floats]:
         """Ask; a `SimulatorError` names the first pair and the call where the answer makes no sense."""
         self.calls += 1
-        answer = self._sample(states, actions, rng)
+        with _faults_named(f"it was asked for {states.size} samples, in call {self.calls}"):
+            answer = self._sample(states, actions, rng)
         if not isinstance(answer, tuple | list) or len(answer) != 2:
             raise SimulatorError(
                 f"call {self.calls} returned a {type(answer).__name__}, expected (next_states, rewards)"
@@ -120,18 +136,45 @@ class CheckedSimulator:
                 )
             if array.dtype.kind not in kinds:
                 raise SimulatorError(f"call {self.calls} returned {what} of {array.dtype}")
-        self._refuse(states, actions, (s_next < 0) | (s_next >= self.n_states), s_next, "next state")
+        numbers = s_next.astype(np.int64)
+        strange = numbers.view(np.uint64) >= self.n_states  # negative numbers are large ones here
+        self._refuse(states, actions, strange, s_next, "next state")
         self._refuse(states, actions, ~(np.abs(rewards) <= LARGEST_REWARD), rewards, "reward")
         self.samples += states.size
-        return s_next.astype(np.int64), rewards.astype(np.float64)
+        s_next, rewards = numbers, rewards.astype(np.float64)
+        if self.listen is not None:
+            self.listen(states, actions, s_next, rewards)
+        return s_next, rewards
 
     def _refuse(
         self, states: Ints, actions: Ints, bad: NDArray[np.bool_], values: NDArray[Any], what: str
     ) -> None:
-        if bad.any():
-            k = int(np.argmax(bad))
+        if (k := first(bad)) is not None:
             raise SimulatorError(
                 f"the simulator answered state {states[k]}, action {actions[k]} with {what} {values[k]}\n"
                 f"  in call {self.calls}; {int(bad.sum())} of {bad.size} answers are wrong\n"
                 f"  next states lie between 0 and {self.n_states - 1}, rewards are at most {LARGEST_REWARD:g}"
             )
+
+
+@contextmanager
+def _faults_named(when: str) -> Iterator[None]:
+    """Call what a simulator raises its own fault; what it says of itself on purpose stays as it is.
+
+    Even where it wants to end Python: a run that ends without a word and a result looks like success.
+    """
+    try:
+        yield
+    except (FairMDPError, MemoryError):
+        raise
+    except (Exception, SystemExit) as error:
+        raise SimulatorError(f"the simulator raised {type(error).__name__}: {error}\n  {when}") from error
+
+
+def shell_model(simulator: Simulator) -> MDP:
+    """States and actions of a simulator whose transitions are unknown: every pair stays where it is."""
+    s_of = np.repeat(np.arange(simulator.n_states), simulator.n_actions)
+    stay = csr_array(
+        (np.ones(s_of.size), s_of, np.arange(s_of.size + 1)), shape=(s_of.size, simulator.n_states)
+    )
+    return MDP(stay, np.zeros(s_of.size), s_of)

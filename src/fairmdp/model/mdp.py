@@ -9,18 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, issparse, vstack
 
+from fairmdp import model
 from fairmdp.errors import ProblemError
-from fairmdp.validation import (
+from fairmdp.model.checks import (
     Floats,
     Ints,
+    ReadOnly,
     count_of,
     counted,
+    first,
     first_repeat,
     frozen,
     names_of,
@@ -31,9 +34,6 @@ from fairmdp.validation import (
     there_are,
 )
 
-if TYPE_CHECKING:
-    from fairmdp.simulator import ModelSimulator
-
 ROW_SUM_TOL = 1e-9
 """How far the probabilities of a pair may be from summing to 1 before they are refused."""
 
@@ -43,11 +43,14 @@ SINGLE_SUM_TOL = 1e-6
 EXACT_SUM_TOL = 1e-12
 """How far a sum of shares or probabilities may be from its due through rounding alone."""
 
+LARGEST_REWARD, SMALLEST_REWARD = 1e300, 1e-280
+"""The largest reward must lie between these, or all be 0: their sums and gaps stay within floating point."""
+
 _MAX_FAIR_ACTION_ENTRIES = 2 * 10**8
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
-class MDP:
+class MDP(ReadOnly):
     """A finite MDP with ragged action sets and an average-reward objective.
 
     Parameters
@@ -56,7 +59,7 @@ class MDP:
         Transition probabilities, one row per state-action pair, (SA, S), dense or sparse. Rows must sum
         to 1 within 1e-9; one that is off by more than 1e-12 is rescaled. Repeated entries are added up.
     r
-        Reward of each pair, (SA,): any finite numbers.
+        Reward of each pair, (SA,): finite numbers, the largest in size from 1e-280 to 1e300 unless all are 0.
     s_of
         State of each pair, (SA,): integers in ascending order, every state at least once.
     states
@@ -182,8 +185,8 @@ class MDP:
         """Index of a state given by number or name."""
         if not isinstance(state, str):
             return number_within("state", state, self.n_states)
-        if state in self._state_numbers:
-            return self._state_numbers[state]
+        if state in self.state_numbers:
+            return self.state_numbers[state]
         if self.states is None and state.isdecimal() and int(state) < self.n_states:
             return int(state)
         raise ProblemError(f"there is no state called {state!r}{there_are(self.states)}")
@@ -205,8 +208,7 @@ class MDP:
         """``p`` as a read-only probability distribution over the states."""
         p = real_vector(what, p, self.n_states)
         bad = ~(np.isfinite(p) & (p >= 0))
-        if bad.any():
-            s = int(np.argmax(bad))
+        if (s := first(bad)) is not None:
             raise ProblemError(f"{what} gives state {self.state_name(s)} probability {p[s]}")
         total = float(p.sum())
         if abs(total - 1) > _sum_tol(p):
@@ -250,11 +252,9 @@ class MDP:
             initial=self.initial,
         )
 
-    def simulator(self) -> ModelSimulator:
+    def simulator(self) -> model.ModelSimulator:
         """Return this model as a simulator, for what learns from samples."""
-        from fairmdp.simulator import ModelSimulator
-
-        return ModelSimulator(self)
+        return model.ModelSimulator(self)
 
     @property
     def appended_order(self) -> Ints:
@@ -266,7 +266,8 @@ class MDP:
         return f"MDP({', '.join(counted(count, noun) for noun, count in counts.items())})"
 
     @cached_property
-    def _state_numbers(self) -> dict[str, int]:
+    def state_numbers(self) -> dict[str, int]:
+        """Number of each state that has a name."""
         return {name: s for s, name in enumerate(self.states or ())}
 
     def _pair_labels(self, actions: Iterable[str] | None) -> tuple[str, ...] | None:
@@ -295,12 +296,20 @@ class MDP:
     def _finite_rewards(self, r: ArrayLike) -> Floats:
         r = real_vector("r", r, self.n_pairs)
         bad = ~np.isfinite(r)
-        if bad.any():
-            i = int(np.argmax(bad))
+        if (i := first(bad)) is not None:
             refuse(
                 f"r[{i}] is {r[i]}, expected a finite number",
                 f"pair {i} is {self.pair_text(i)}; {count_of(bad.sum(), r.size, 'rewards')} not finite",
                 "leave an action that must not be taken out of the model (from_tensor reads R = -inf so)",
+            )
+        i = int(np.argmax(np.abs(r)))
+        size = abs(float(r[i]))
+        if size > LARGEST_REWARD or 0 < size < SMALLEST_REWARD:
+            too = "large" if size > 1 else "small"
+            refuse(
+                f"the largest reward is {r[i]:.3g}, too {too} for floating point",
+                f"pair {i} is {self.pair_text(i)}; it may be {SMALLEST_REWARD:g} to {LARGEST_REWARD:g}",
+                "state rewards in another unit: policies and shares stay the same",
             )
         return r
 
@@ -308,8 +317,7 @@ class MDP:
         """Bring P to canonical form, once every row is known to be a distribution."""
         P = self.P
         stray = (P.indices < 0) | (P.indices >= self.n_states)
-        if stray.any():
-            k = int(np.argmax(stray))
+        if (k := first(stray)) is not None:
             refuse(
                 f"P moves to state {P.indices[k]}, expected 0 to {self.n_states - 1}",
                 f"this is {self.pair_text(_row_of(P, k))}; "
@@ -317,12 +325,11 @@ class MDP:
                 "number the states from 0, or give P as many columns as there are states",
             )
         bad = ~(np.isfinite(P.data) & (P.data >= 0))
-        if bad.any():
-            k = int(np.argmax(bad))
-            i = _row_of(P, k)
+        if (k := first(bad)) is not None:
+            row = _row_of(P, k)
             refuse(
-                f"P[{i}, {P.indices[k]}] is {P.data[k]}, expected a probability",
-                f"row {i} is {self.pair_text(i)}, to state {self.state_name(int(P.indices[k]))}; "
+                f"P[{row}, {P.indices[k]}] is {P.data[k]}, expected a probability",
+                f"row {row} is {self.pair_text(row)}, to state {self.state_name(int(P.indices[k]))}; "
                 f"{count_of(bad.sum(), P.nnz, 'transitions')} negative or not finite",
                 "probabilities lie between 0 and 1",
             )
@@ -333,8 +340,7 @@ class MDP:
         sums = P @ np.ones(self.n_states)
         off = np.abs(sums - 1)
         bad = off > (ROW_SUM_TOL if off.max() <= ROW_SUM_TOL else _sum_tol(P.data))
-        if bad.any():
-            i = int(np.argmax(bad))
+        if (i := first(bad)) is not None:
             refuse(
                 f"P[{i}] is not a probability row: it sums to {sums[i]:.12g}, "
                 f"expected 1 (within {ROW_SUM_TOL:g})",
@@ -385,8 +391,7 @@ def _state_of_pairs(s_of: ArrayLike, n_pairs: int, n_states: int) -> Ints:
     if not np.issubdtype(given.dtype, np.integer):
         raise ProblemError(f"s_of holds {given.dtype}, expected integers")
     outside = (given < 0) | (given >= n_states)
-    if outside.any():
-        i = int(np.argmax(outside))
+    if (i := first(outside)) is not None:
         raise ProblemError(
             f"s_of[{i}] is {given[i]}, expected a state from 0 to {n_states - 1}; "
             f"{count_of(outside.sum(), n_pairs, 'entries')} out of range"

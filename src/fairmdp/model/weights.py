@@ -17,12 +17,18 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
 from fairmdp.errors import ProblemError
-from fairmdp.mdp import MDP
-from fairmdp.validation import Bools, Floats, count_of, numeric, refuse
+from fairmdp.model.checks import Bools, Floats, ReadOnly, count_of, first, numeric, refuse
+from fairmdp.model.mdp import MDP
+
+FINEST = 1e-10
+"""Part of the span of a quota's weights that floats as large as they are must tell apart, to state bounds."""
+
+SMALLEST_SPAN = 1e-280
+"""Least span of the weights of a quota, so that what is between them is above what underflows."""
 
 
 @dataclass(frozen=True, eq=False)
-class Units:
+class Units(ReadOnly):
     """Where 0 and 1 of each quota's share lie in the numbers that its user wrote.
 
     Examples
@@ -76,8 +82,7 @@ def stated_weights(mdp: MDP, weights: ArrayLike | Mapping[Any, float]) -> tuple[
     else:
         a, over_states = _from_vector(mdp, weights)
     bad = ~np.isfinite(a)
-    if bad.any():
-        i = int(np.argmax(bad))
+    if (i := first(bad)) is not None:
         refuse(
             f"{mdp.pair_text(i)} has weight {a[i]}, expected a finite number",
             f"{count_of(bad.sum(), bad.size, 'weights')} not finite",
@@ -98,6 +103,12 @@ def weight_range(a: Floats) -> tuple[float, float]:
         )
     if not np.isfinite(scale):
         raise ProblemError(f"weights from {low:.3g} to {high:.3g} are too far apart for floating point")
+    if scale * FINEST < np.spacing(max(abs(low), abs(high))) or scale < SMALLEST_SPAN:
+        raise ProblemError(
+            f"weights from {low:.17g} to {high:.17g} are too near each other: "
+            "floating point has no room for bounds between them\n"
+            "  subtract the same number from all weights and from the bounds, or scale them"
+        )
     return low, scale
 
 

@@ -1,12 +1,18 @@
-"""Checks for data that comes from a user: each raises a `ProblemError` in the user's words."""
+"""Checks for data that comes from a user: each raises a `ProblemError` in the user's words.
+
+What has been checked stays as it was: `ReadOnly` keeps the arrays of a record from being changed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
+from functools import cached_property, wraps
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 
 from fairmdp.errors import ProblemError
 
@@ -89,6 +95,12 @@ def check_count(what: str, value: Any) -> None:
         raise ProblemError(f"{what} is {value!r}, expected a whole number of at least 1")
 
 
+def first(bad: NDArray[np.bool_]) -> int | None:
+    """Place of the first True, if there is one."""
+    k = int(bad.argmax()) if bad.size else 0
+    return k if bad.size and bad[k] else None
+
+
 def first_repeat(values: NDArray[Any]) -> int | None:
     """Index of the first value that has occurred before, if any."""
     order = np.argsort(values, kind="stable")
@@ -97,6 +109,51 @@ def first_repeat(values: NDArray[Any]) -> int | None:
 
 
 def frozen(*arrays: NDArray[Any]) -> None:
-    """Make arrays read-only."""
+    """Make arrays of our own read-only."""
     for array in arrays:
         array.flags.writeable = False
+
+
+def read_only(value: Any) -> Any:
+    """Return an array, sparse matrix or tuple of these for reading only; all else, as on a GPU, as it is.
+
+    Nothing is copied, and an array that somebody else holds stays as writable to them as it was.
+    """
+    if isinstance(value, np.ndarray) and value.flags.writeable:
+        value = value.view()
+        value.flags.writeable = False
+    elif isinstance(value, csr_array) and value.data.flags.writeable:
+        value = copy(value)
+        value.data, value.indices, value.indptr = map(read_only, (value.data, value.indices, value.indptr))
+    elif isinstance(value, tuple):
+        items = [read_only(item) for item in value]
+        if any(new is not old for new, old in zip(items, value, strict=True)):
+            value = type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    return value
+
+
+class ReadOnly:
+    """Base of frozen dataclasses: nor can their arrays be changed, or those of a copy or a pickle.
+
+    This holds for fields and for what a public `cached_property` keeps.
+    """
+
+    def __init_subclass__(cls) -> None:
+        for name, cached in vars(cls).items():
+            if isinstance(cached, cached_property) and not name.startswith("_"):
+                cached.func = _returning_read_only(cached.func)
+
+    def __post_init__(self) -> None:
+        self.__dict__.update({name: read_only(value) for name, value in vars(self).items()})
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        ReadOnly.__post_init__(self)
+
+
+def _returning_read_only(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    @wraps(function)
+    def protected(self: Any) -> Any:
+        return read_only(function(self))
+
+    return protected

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import math
 import time
+from enum import StrEnum
 from numbers import Real
 
 from fairmdp.errors import ProblemError
 
-INTERRUPTED = "interrupted: this is the best of what was found by then"
-OUT_OF_TIME = "out of time: this is the best of what was found by then"
+
+class Stop(StrEnum):
+    """Why a search ended before it was done, if it did."""
+
+    NOT = ""
+    INTERRUPTED = "interrupted"
+    OUT_OF_TIME = "out of time"
+    OUT_OF_STEPS = "out of steps"  # of Algorithm 1, whose steps are its budget
 
 
 class OutOfTimeError(Exception):
@@ -47,6 +54,6 @@ class Deadline:
             raise OutOfTimeError
 
 
-def stop_note(stop: BaseException) -> str:
-    """What a solution says of its search's early end."""
-    return OUT_OF_TIME if isinstance(stop, OutOfTimeError) else INTERRUPTED
+def stop_of(exception: BaseException) -> Stop:
+    """Why a search ended that one of `STOPS` has ended."""
+    return Stop.OUT_OF_TIME if isinstance(exception, OutOfTimeError) else Stop.INTERRUPTED

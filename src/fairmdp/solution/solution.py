@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from functools import cached_property
 from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairmdp.validation import Floats
-from fairmdp.weights import Units
+from fairmdp import solution
+from fairmdp.deadline import Stop
+from fairmdp.model.checks import Floats, ReadOnly
+from fairmdp.model.weights import Units
 
 
-class Status(Enum):
-    """What was proved."""
+class Status(StrEnum):
+    """What was proved; equal to its word, so that ``status == "optimal"`` holds."""
 
     OPTIMAL = "optimal"
     FEASIBLE = "feasible"
@@ -35,6 +38,37 @@ _MEANING = {
     Status.INFEASIBLE: "no policy meets the quotas",
     Status.UNDECIDED: "neither a fair policy nor the impossibility of one was proved",
 }
+
+
+class Check(StrEnum):
+    """Where the certificate was evaluated; the arithmetic is double precision, rounded outward."""
+
+    CPU = "cpu"
+    CUDA = "cuda"
+    BOTH = "cuda, then cpu"
+
+
+class Remark(StrEnum):
+    """What a careful reader of a solution should know; ``views.sentences`` has the words."""
+
+    CONNECTED = "connected"  # value: the margin asked of each quota so that classes could be connected
+    RAISED = "raised"  # value: by how much quotas were raised so that the policy's own chain meets them
+    MIXED_WITH_UNIFORM = "mixed with uniform"  # value: share of time of the uniform policy
+    NEARLY_REDUCIBLE = "nearly reducible"  # value: norm of the deviation matrix
+    SHARES_UNPROVED = "shares unproved"  # the chain is so nearly reducible that nothing can be said
+    SEVERAL_CLASSES = "several classes"  # value: number of closed classes
+    CONFLICT_MAY_SHRINK = "conflict may shrink"  # a part of a large conflict may be enough
+    AT_THE_EDGE = "at the edge"  # the quotas lie within rounding of what can be met
+    BEST_LEAST_SHARE = "best least share"  # value: no policy gives every group more
+    IMPOSSIBLE = "impossible"  # bias and prices prove that no policy meets the quotas
+    CERTIFICATES_DIFFER = "certificates differ"  # the GPU's check proved another status; the CPU's counts
+
+
+class Note(NamedTuple):
+    """A remark and its number, NaN where it has none."""
+
+    remark: Remark
+    value: float = math.nan
 
 
 def slacks(shares: Floats, at_least: Floats, at_most: Floats) -> Floats:
@@ -56,7 +90,7 @@ class QuotaRow(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Infeasibility:
+class Infeasibility(ReadOnly):
     """Why quotas cannot be met, in the user's terms.
 
     Attributes
@@ -71,11 +105,12 @@ class Infeasibility:
         Witnesses of `reach`, one row of relative values each, (reach, S).
     common_factor
         Largest alpha such that all ``at_least`` bounds times alpha can be met, or None where the caps
-        alone are already too much.
+        alone are already too much, or where no policy was proved to get that far.
     factor_bias, factor_prices
         Witness that no larger factor will do, (S,) and (K,).
     nearest_at_least, nearest_at_most
-        Bounds that can be met with the least total change, (K,) each.
+        Bounds with the least total change that a policy was proved to meet, (K,) each; those of the problem
+        where there are none: shares may depend on the start.
     """
 
     conflict: tuple[int, ...]
@@ -89,7 +124,7 @@ class Infeasibility:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Solution:
+class Solution(ReadOnly):
     """A solver's answer, with everything that is needed to check it against the problem.
 
     Attributes
@@ -115,13 +150,23 @@ class Solution:
     tol : float
         Gap, relative to the span of the rewards, up to which a policy is called optimal.
     method : str
-        Which solver answered and why.
+        The solver that answered, by its bare name.
+    tried : tuple of str
+        Solvers that were asked before it and stalled; itself among them where a later one did no better.
+    reason : str
+        Why `solve` chose the first of them: a key of ``solvers.registry.REASONS``, empty where it did not.
+    stopped : Stop
+        Why the search ended early, if it did.
+    check : Check
+        Where the certificate was evaluated.
+    device : str
+        Where the search was made: ``"cpu"`` or ``"cuda"``.
     counters : dict
         What the solver did: iterations, seconds.
     provenance : dict
         Digest of the problem, version, options.
-    notes : tuple of str
-        What a careful reader should know.
+    notes : tuple of Note
+        What a careful reader should know; ``fairmdp.views.sentences`` has the words.
     infeasibility : Infeasibility or None
         The explanation when ``status`` is INFEASIBLE, unless only the proof was asked for; ``bias`` and
         ``prices`` are then its proof.
@@ -145,7 +190,12 @@ class Solution:
     method: str
     counters: Mapping[str, float] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    tried: tuple[str, ...] = ()
+    reason: str = ""
+    stopped: Stop = Stop.NOT
+    check: Check = Check.CPU
+    device: str = "cpu"
+    notes: tuple[Note, ...] = ()
     infeasibility: Infeasibility | None = None
     units: Units = field(default_factory=Units)
 
@@ -182,24 +232,15 @@ class Solution:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the solution as JSON, atomically."""
-        from fairmdp.io import json_solution
-
-        json_solution.write(self, path)
+        solution.file.write(self, path)
 
     @staticmethod
     def load(path: str | PathLike[str]) -> Solution:
         """Read a solution that `save` wrote."""
-        from fairmdp.io import json_solution
-
-        return json_solution.read(path)
+        return solution.file.read(path)
 
     def __repr__(self) -> str:
         return (
             f"Solution({self.status.value}, gain={self.gain:.6g}, upper={self.upper:.6g}, "
             f"worst_slack={round(self.worst_slack, 9) + 0.0:.3g})"
         )
-
-    def _repr_html_(self) -> str:
-        from fairmdp.notebook import solution_html
-
-        return solution_html(self)

@@ -1,0 +1,27 @@
+# What the package offers and where it is defined, loaded at first use.
+from .chain import NEARLY_REDUCIBLE, Chain, Tuning
+from .factors import Factors
+from .krylov import Pinned
+from .mixing import MixingTime, dobrushin, mixing_time
+from .policy import NO_MASS, checked_policy, policy_matrix, policy_of, uniform_policy
+from .sweeps import ChainRows, block_sweeps, stationary_sweeps, value_sweeps
+
+__all__ = [
+    "NEARLY_REDUCIBLE",
+    "NO_MASS",
+    "Chain",
+    "ChainRows",
+    "Factors",
+    "MixingTime",
+    "Pinned",
+    "Tuning",
+    "block_sweeps",
+    "checked_policy",
+    "dobrushin",
+    "mixing_time",
+    "policy_matrix",
+    "policy_of",
+    "stationary_sweeps",
+    "uniform_policy",
+    "value_sweeps",
+]

@@ -1,0 +1,4 @@
+from . import file
+from .solution import Check, Infeasibility, Note, QuotaRow, Remark, Solution, Status
+
+__all__ = ["Check", "Infeasibility", "Note", "QuotaRow", "Remark", "Solution", "Status", "file"]
