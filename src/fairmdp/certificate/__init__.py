@@ -11,9 +11,10 @@ where ``b_k`` is ``at_least`` where ``mu_k > 0`` and ``at_most`` where ``mu_k < 
 earns more than 0 either way, so a negative ceiling proves that no policy meets the quotas.
 The sign rule of the project: for all pairs ``g + h[s] >= r + mu[s] + P @ h``.
 
-**Law.** Let ``Q`` be the chain of a policy, ``s0`` a state and ``w >= 0`` a vector with
-``w_s >= 1 + sum_{t != s0} Q_st w_t`` for all ``s != s0``. Then ``s0`` is reached from everywhere (so there is
-one closed class and one long-run law ``nu``), and for every distribution ``v`` and every set ``G`` ::
+**Long run.** Let ``Q`` be the chain of a policy, ``s0`` a state and ``w >= 0`` a vector with
+``w_s >= 1 + sum_{t != s0} Q_st w_t`` for all ``s != s0``. Then ``s0`` is reached from everywhere, so
+there is one closed class and one stationary distribution ``nu``, and for every distribution ``v`` and every
+set ``G`` ::
 
     | v(G) - nu(G) | <= sum_{t != s0} | v_t - (v Q)_t | w_t
 
@@ -23,6 +24,6 @@ Where quotas are many and small, each share is proved in proportion to itself (`
 take the model to be the stored probabilities divided by their exact row sums, and likewise the policy.
 """
 
-from fairmdp.certificate.checker import FAIR_TOL, Verdict, proved_status, verify
+import lazy_loader
 
-__all__ = ["FAIR_TOL", "Verdict", "proved_status", "verify"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

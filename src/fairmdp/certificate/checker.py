@@ -9,18 +9,28 @@ from typing import Protocol
 
 import numpy as np
 
+from fairmdp import certificate
 from fairmdp.certificate import rounded as rounded_arithmetic
-from fairmdp.certificate.law import Law, no_law
-from fairmdp.device_problem import DeviceProblem
+from fairmdp.certificate.facts import (
+    MOST_TOL,
+    UNPROVED,
+    LongRun,
+    chargeable,
+    check_tol,
+    proved_status,
+    reward_scale,
+    unknown,
+    worst_slack,
+)
+from fairmdp.chains.chain import Chain
 from fairmdp.errors import ProblemError
-from fairmdp.problem import Problem
-from fairmdp.solution import Infeasibility, Solution, Status
-from fairmdp.validation import Floats
-
-FAIR_TOL = 1e-9
-"""Share of time by which a quota may be missed and still count as met: binding quotas meet rounding."""
+from fairmdp.model.checks import Floats, ReadOnly
+from fairmdp.model.problem import Problem
+from fairmdp.solution.solution import Infeasibility, Solution, Status
 
 _CLAIM_TOL = 1e-8  # how far a printed number may be from what is proved, relative to its scale
+_OF_A_POLICY = ("gain", "upper", "policy", "occupancy", "visitation", "shares")
+_CLAIM_ULPS = 32  # and in units of the spacing of floats as large as the rewards
 
 
 class Arithmetic(Protocol):
@@ -28,11 +38,11 @@ class Arithmetic(Protocol):
 
     def ceiling(self, problem: Problem, r: Floats, bias: Floats, prices: Floats) -> float: ...
 
-    def law(self, problem: Problem, policy: Floats) -> Law: ...
+    def long_run(self, problem: Problem, policy: Floats, chain: Chain | None = None) -> LongRun: ...
 
 
 @dataclass(frozen=True, eq=False)
-class Verdict:
+class Verdict(ReadOnly):
     """What could be proved about a solution.
 
     Attributes
@@ -47,10 +57,15 @@ class Verdict:
         Proven ceiling on the gain of every policy that meets the quotas.
     shares
         Interval that contains the share of each quota's set, (K, 2).
+    worst_slack
+        Smallest slack of a quota, at the worse end of its interval; infinite where nothing is owed.
     messages
         What was not confirmed, one sentence each.
     exact
         Whether the arithmetic was rational.
+    estimates
+        What the solution says that nothing proves, one sentence each. How it was found (method, notes,
+        counters) is its own account and never looked at.
     """
 
     ok: bool
@@ -58,11 +73,19 @@ class Verdict:
     gain: tuple[float, float]
     upper: float
     shares: Floats
+    worst_slack: float
     messages: tuple[str, ...]
     exact: bool
+    estimates: tuple[str, ...] = ()
+
+    @property
+    def gap(self) -> float:
+        """Proven: no fair policy earns more than the policy by more than this."""
+        return self.upper - self.gain[0]
 
 
-def verify(problem: Problem, solution: Solution, *, exact: bool = False) -> Verdict:
+@np.errstate(over="ignore", invalid="ignore")  # a solution may hold anything; what overflows fits nothing
+def verify(problem: Problem, solution: Solution, *, exact: bool = False, tol: float = MOST_TOL) -> Verdict:
     """Re-derive every claim of a solution from the problem and the solution's witnesses.
 
     Parameters
@@ -73,12 +96,15 @@ def verify(problem: Problem, solution: Solution, *, exact: bool = False) -> Verd
         The answer to check; it is not trusted in anything.
     exact
         Evaluate the proofs in rational arithmetic; for small problems.
+    tol
+        Largest relative gap that may be called optimal, whatever tolerance the solution says it had.
 
     Returns
     -------
     Verdict
-        With ``ok`` True only if the policy's gain and every share, the upper bound and the status are
-        what the solution says. The nearest bounds of an infeasibility are advice without a witness.
+        With ``ok`` True only if the policy's gain and every share, where its time goes, the upper bound and
+        the status are what the solution says. ``estimates`` names what has no proof: the nearest bounds of
+        an infeasibility, and the numbers of a policy whose long run cannot be proved.
 
     Examples
     --------
@@ -96,73 +122,64 @@ def verify(problem: Problem, solution: Solution, *, exact: bool = False) -> Verd
             )
     arithmetic: Arithmetic = rounded_arithmetic
     if exact:
-        from fairmdp.certificate import exact as exact_arithmetic
-
-        exact_arithmetic.require_small(problem)
-        arithmetic = exact_arithmetic
-    misfits = tuple(_misfits(problem, solution))
-    law = no_law(problem, "there is no policy")
+        certificate.exact.require_small(problem)
+        arithmetic = certificate.exact
+    misfits = tuple(_misfits(problem, solution, check_tol(tol)))
+    run = unknown(problem, UNPROVED)
     if misfits:
-        return Verdict(False, Status.UNDECIDED, law.gain, math.inf, law.shares, misfits, exact)
+        return _verdict(problem, Status.UNDECIDED, run, math.inf, misfits, exact)
     flaw = _policy_flaw(problem, solution.policy) if solution.has_policy else ""
     if solution.has_policy and not flaw:
-        law = arithmetic.law(problem, solution.policy)
+        # Where the policy's time goes is a guess to start from, and no more than that.
+        chain = Chain.of(problem.mdp, solution.policy, guess=solution.visitation)
+        run = arithmetic.long_run(problem, solution.policy, chain)
     witness = (solution.bias, solution.prices)
     upper = arithmetic.ceiling(problem, problem.mdp.r, *witness)
-    infeasible = arithmetic.ceiling(problem, np.zeros(problem.mdp.n_pairs), *witness) < 0
-    status = proved_status(problem, law, upper, solution.tol)
+    nothing = np.zeros(problem.mdp.n_pairs)
+    infeasible = arithmetic.ceiling(problem, nothing, *witness) < 0
+    status = proved_status(problem, run, upper, solution.tol)
     if infeasible and status is Status.UNDECIDED:  # a policy that is fair within FAIR_TOL comes first
         status = Status.INFEASIBLE
     messages = [*_status_messages(solution, status)]
     if flaw:
         messages.append(flaw)
     elif solution.has_policy:
-        messages += _policy_messages(problem, solution, law)
-    if math.isfinite(solution.upper) and upper > solution.upper + _CLAIM_TOL * reward_scale(problem):
-        messages.append(
-            f"the upper bound {solution.upper:.12g} is not proved: bias and prices give {upper:.12g}"
-        )
+        messages += _policy_messages(problem, solution, run)
+    messages += _dual_messages(problem, solution, upper)
     if solution.infeasibility is not None:
         messages += _infeasibility_messages(problem, solution, solution.infeasibility, arithmetic)
-    return Verdict(not messages, status, law.gain, upper, law.shares, tuple(messages), exact)
+    estimates = tuple(_estimates(problem, solution, run))
+    return _verdict(problem, status, run, upper, tuple(messages), exact, estimates)
 
 
-def proved_status(problem: Problem | DeviceProblem, law: Law, upper: float, tol: float) -> Status:
-    """What a proven law of a policy and a proven ceiling amount to."""
-    fair = not law.reason and bool(
-        (law.shares[:, 0] - problem.at_least >= -FAIR_TOL).all()  # as slacks are shown
-        and (problem.at_most - law.shares[:, 1] >= -FAIR_TOL).all()
-    )
-    if not fair:
-        return Status.UNDECIDED
-    return Status.OPTIMAL if upper - law.gain[0] <= tol * reward_scale(problem) else Status.FEASIBLE
+def _verdict(
+    problem: Problem,
+    status: Status,
+    run: LongRun,
+    upper: float,
+    messages: tuple[str, ...],
+    exact: bool,
+    estimates: tuple[str, ...] = (),
+) -> Verdict:
+    worst = worst_slack(problem, run.shares)
+    return Verdict(not messages, status, run.gain, upper, run.shares, worst, messages, exact, estimates)
 
 
-def reward_scale(problem: Problem | DeviceProblem) -> float:
-    """Unit in which gaps are judged: the span of the rewards, or their size where they are all equal."""
-    r = problem.mdp.r
-    return float(r.max() - r.min()) or float(np.abs(r).max()) or 1.0
-
-
-def _misfits(problem: Problem, solution: Solution) -> Iterator[str]:
+def _misfits(problem: Problem, solution: Solution, tol: float) -> Iterator[str]:
     """Reasons why a solution cannot even be compared with a problem."""
     digest = solution.provenance.get("problem")
     if digest != problem.digest:
         yield f"this is a solution of another problem ({str(digest)[:12]}, this one is {problem.digest[:12]})"
     S, SA, K = problem.mdp.n_states, problem.mdp.n_pairs, problem.n_quotas
-    for name, size in (("policy", SA), ("occupancy", SA), ("visitation", S), ("shares", K)):
-        array = getattr(solution, name)
-        if not solution.has_policy:
-            continue
-        if array.shape != (size,):
-            yield f"{name} has shape {array.shape}, expected ({size},)"
-        elif not np.isfinite(array).all():
-            yield f"{name} holds numbers that are not finite"
-    for name, size in (("bias", S), ("prices", K), ("at_least", K), ("at_most", K)):
-        array = getattr(solution, name)
-        if array.shape != (size,) or not np.isfinite(array).all():
-            yield f"{name} is not a vector of {size} finite numbers"
-        elif name.startswith("at_") and (np.abs(array - getattr(problem, name)) > _CLAIM_TOL).any():
+    if solution.has_policy:
+        yield from _unusable(solution, policy=(SA,), occupancy=(SA,), visitation=(S,), shares=(K,))
+    if solution.infeasibility is not None and solution.status is not Status.INFEASIBLE:
+        yield f"it explains why no policy meets the quotas, and its status is {solution.status.value}"
+    yield from _unusable(solution, bias=(S,), prices=(K,), at_least=(K,), at_most=(K,))
+    for name in ("at_least", "at_most"):
+        claimed, asked = getattr(solution, name), getattr(problem, name)
+        usable = claimed.shape == asked.shape and np.isfinite(claimed).all()
+        if usable and (np.abs(claimed - asked) > _CLAIM_TOL).any():
             yield f"{name} is not what the problem asks for"
     if solution.quota_names != problem.names:
         yield "the names of its quotas are not the problem's"
@@ -170,21 +187,28 @@ def _misfits(problem: Problem, solution: Solution) -> Iterator[str]:
         yield from _unusable_witnesses(problem, solution.infeasibility)
     if solution.units != problem.units:
         yield "units are not those of the problem's weights"
-    if not (math.isfinite(solution.tol) and solution.tol > 0):
-        yield f"tol is {solution.tol}, expected a positive number"
+    if not 0 < solution.tol <= tol:
+        yield f"tol is {solution.tol:g}, expected a relative gap above 0 and at most {tol:g}"
 
 
 def _unusable_witnesses(problem: Problem, why: Infeasibility) -> Iterator[str]:
     S, K, looked_at = problem.mdp.n_states, problem.n_quotas, len(why.reach)
     if looked_at > len(why.conflict) or not all(0 <= k < K for k in why.conflict):
         yield f"the conflict is not among the {K} quotas, or has fewer of them than reach"
-    for name, shape in (
-        ("reach", (looked_at,)), ("reach_bias", (looked_at, S)), ("factor_bias", (S,)),
-        ("factor_prices", (K,)), ("nearest_at_least", (K,)), ("nearest_at_most", (K,)),
-    ):  # fmt: skip
-        array = getattr(why, name)
-        if array.shape != shape or not np.isfinite(array).all():
-            yield f"{name} is not an array of finite numbers of shape {shape}"
+    if len(set(why.conflict)) < len(why.conflict):
+        yield "the conflict names a quota twice"
+    yield from _unusable(why, reach=(looked_at,), reach_bias=(looked_at, S), factor_bias=(S,))
+    yield from _unusable(why, factor_prices=(K,), nearest_at_least=(K,), nearest_at_most=(K,))
+
+
+def _unusable(claims: Solution | Infeasibility, **shapes: tuple[int, ...]) -> Iterator[str]:
+    """What is wrong with arrays that are needed in these shapes."""
+    for name, shape in shapes.items():
+        array = getattr(claims, name)
+        if array.shape != shape:
+            yield f"{name} has shape {array.shape}, expected {shape}"
+        elif not np.isfinite(array).all():
+            yield f"{name} holds numbers that are not finite"
 
 
 def _status_messages(solution: Solution, proved: Status) -> Iterator[str]:
@@ -207,29 +231,74 @@ def _policy_flaw(problem: Problem, policy: Floats) -> str:
     return f"the policy is not a distribution at state {mdp.state_name(s)}: it sums to {sums[s]:.12g}"
 
 
-def _policy_messages(problem: Problem, solution: Solution, law: Law) -> Iterator[str]:
-    mdp, policy = problem.mdp, solution.policy
-    if law.reason:
+def claim_slip(problem: Problem) -> float:
+    """How far a printed gain or ceiling may be from what is proved."""
+    size = float(np.abs(problem.mdp.r).max())
+    return _CLAIM_TOL * reward_scale(problem) + _CLAIM_ULPS * rounded_arithmetic.EPS * size
+
+
+def _policy_messages(problem: Problem, solution: Solution, run: LongRun) -> Iterator[str]:
+    mdp, nu = problem.mdp, solution.visitation
+    x = solution.policy * nu[mdp.s_of]
+    (low, high), shares = run.gain, run.shares
+    if run.visitation is None:  # of estimates it can only be said that they are of one piece
         if solution.status is not Status.UNDECIDED:
-            yield law.reason
-        return
-    tol = _CLAIM_TOL + law.error
-    low, high = law.gain
-    slip = tol * reward_scale(problem)
+            yield run.reason
+        owner, shares = "occupancy", np.tile(problem.members @ x, (2, 1)).T
+        low = high = float(mdp.r @ x)
+        off_by = np.abs(x @ mdp.P - nu).sum() + abs(nu.sum() - 1)
+    else:
+        owner, off_by = "policy", np.abs(nu - run.visitation).sum() - 2 * run.error
+    slip = claim_slip(problem)
     if not low - slip <= solution.gain <= high + slip:
-        yield f"the gain {solution.gain:.12g} is not the policy's: it lies in [{low:.12g}, {high:.12g}]"
-    off = (solution.shares < law.shares[:, 0] - tol) | (solution.shares > law.shares[:, 1] + tol)
+        yield f"the gain {solution.gain:.12g} is not the {owner}'s: it lies in [{low:.12g}, {high:.12g}]"
+    off = (solution.shares < shares[:, 0] - _CLAIM_TOL) | (solution.shares > shares[:, 1] + _CLAIM_TOL)
     if off.any():
         k = int(np.argmax(off))
         yield (
-            f"the share {solution.shares[k]:.12g} of quota {problem.names[k]} is not the policy's: "
-            f"it lies in [{law.shares[k, 0]:.12g}, {law.shares[k, 1]:.12g}]"
+            f"the share {solution.shares[k]:.12g} of quota {problem.names[k]} is not the {owner}'s: "
+            f"it lies in [{shares[k, 0]:.12g}, {shares[k, 1]:.12g}]"
         )
-    nu = solution.visitation
-    x = policy * nu[mdp.s_of]
-    off_law = (abs(nu.sum() - 1), np.abs(solution.occupancy - x).sum(), np.abs(x @ mdp.P - nu).sum())
-    if not max(off_law) <= tol:
-        yield "visitation and occupancy are not the long-run law of the policy"
+    if not (max(off_by, np.abs(solution.occupancy - x).sum()) <= _CLAIM_TOL and nu.min() >= 0):
+        yield "visitation and occupancy are not the long-run shares of time of the policy"
+
+
+def _dual_messages(problem: Problem, solution: Solution, upper: float) -> Iterator[str]:
+    """What is wrong with prices, and with the ceiling that they and the relative values prove."""
+    mu = solution.prices
+    unit = reward_scale(problem) if solution.has_policy else float(np.abs(mu).max(initial=0.0))
+    idle = np.abs(mu - chargeable(problem, mu)) > _CLAIM_TOL * unit
+    if idle.any():
+        k = int(np.argmax(idle))
+        yield f"the price {mu[k]:.12g} of quota {problem.names[k]} is on a bound that every policy meets"
+    if not solution.has_policy:
+        claimed = (getattr(solution, name) for name in _OF_A_POLICY)
+        if not all(np.isnan(numbers).all() for numbers in claimed):
+            yield "where no policy meets the quotas there is none to have a gain or shares"
+        return
+    # Claims were made with rounding added outward: exactly evaluated, the same witness may prove more.
+    proved = (upper, rounded_arithmetic.ceiling(problem, problem.mdp.r, solution.bias, mu))
+    slip = claim_slip(problem)
+    missing = not math.isfinite(solution.upper)
+    unclaimed = missing and solution.upper != -math.inf and solution.status is not Status.OPTIMAL
+    if unclaimed and upper == math.inf:
+        return
+    if missing or not min(proved) - slip <= solution.upper <= max(proved) + slip:
+        yield f"the upper bound {solution.upper:.12g} is not proved: bias and prices give {upper:.12g}"
+
+
+def _estimates(problem: Problem, solution: Solution, run: LongRun) -> Iterator[str]:
+    """What a solution says that has no proof."""
+    if solution.has_policy and run.flaw is not None:
+        yield f"gain, shares and where the time goes are estimates: {run.reason}"
+    elif solution.has_policy and run.error > _CLAIM_TOL:
+        yield f"where the time goes is proved within {run.error:.1g} only"
+    why = solution.infeasibility
+    if why is None:
+        return
+    yield "the nearest quotas, and that no part of the conflict is enough, are advice without a witness"
+    if why.common_factor is None and problem.at_least.any():
+        yield "that the caps alone are too much is advice without a witness"
 
 
 def _infeasibility_messages(

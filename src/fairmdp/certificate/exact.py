@@ -1,7 +1,7 @@
 """The two facts of the certificate in rational arithmetic: nothing is rounded until the last digit.
 
-Witnesses (relative values, prices, hitting times, the candidate law) are floats taken at face value; the
-inequalities that make them proofs are evaluated exactly.
+Witnesses (relative values, prices, hitting times, stationary distribution) are floats taken at face value;
+the inequalities that make them proofs are evaluated exactly.
 """
 
 from __future__ import annotations
@@ -13,14 +13,17 @@ from itertools import pairwise
 
 import numpy as np
 
-from fairmdp.certificate.law import NEARLY_REDUCIBLE, Law, find_witness, no_law
-from fairmdp.chain import Chain
+from fairmdp.certificate.facts import UNPROVED, LongRun, Witness, chargeable, find_witness, unknown
+from fairmdp.chains.chain import Chain
 from fairmdp.errors import ProblemError
-from fairmdp.mdp import MDP
-from fairmdp.problem import Problem
-from fairmdp.validation import Floats
+from fairmdp.model.checks import Floats
+from fairmdp.model.mdp import MDP
+from fairmdp.model.problem import Problem
 
 MAX_TRANSITIONS = 200_000
+
+QUICK_TRANSITIONS = 400
+"""Transitions up to which nobody waits for rational arithmetic; pages and reports use it up to there."""
 
 Row = list[tuple[int, Fraction]]
 
@@ -29,7 +32,7 @@ def ceiling(problem: Problem, r: Floats, bias: Floats, prices: Floats) -> float:
     """Exact upper bound on ``r @ x`` over the occupancies that meet the quotas, rounded up once."""
     mdp = problem.mdp
     h = [Fraction(value) for value in bias.tolist()]
-    mu = [Fraction(price) for price in prices.tolist()]
+    mu = [Fraction(price) for price in chargeable(problem, prices).tolist()]
     raised = [Fraction(value) for value in r.tolist()]
     for k in range(problem.n_quotas):
         for i, weight in _weights(problem, k):
@@ -39,18 +42,18 @@ def ceiling(problem: Problem, r: Floats, bias: Floats, prices: Floats) -> float:
         for i, (s, row) in enumerate(zip(mdp.s_of.tolist(), _rows(mdp), strict=True))
     )
     lower, upper = problem.lower.tolist(), problem.upper.tolist()
-    paid = sum(
+    dual_value = sum(
         price * _share(problem, k, lower[k] if price > 0 else upper[k]) for k, price in enumerate(mu) if price
     )
-    return _up(top - paid)
+    return _up(top - dual_value)
 
 
-def law(problem: Problem, policy: Floats) -> Law:
+def long_run(problem: Problem, policy: Floats, chain: Chain | None = None) -> LongRun:
     """Intervals for the shares and the gain of a policy, from exactly evaluated inequalities."""
     mdp = problem.mdp
-    witness = find_witness(Chain.of(mdp, policy))
-    if isinstance(witness, str):
-        return no_law(problem, witness)
+    witness = find_witness(Chain.of(mdp, policy) if chain is None else chain)
+    if not isinstance(witness, Witness):
+        return unknown(problem, witness)
     s0 = witness.s0
     pi = _policy(mdp, policy)
     Q = _chain(mdp, pi)
@@ -60,7 +63,7 @@ def law(problem: Problem, policy: Floats) -> Law:
     w = [Fraction(step) for step in witness.steps.tolist()]
     margin = min((w[s] - sum(q * w[t] for t, q in Q[s]) for s in range(mdp.n_states) if s != s0), default=1)
     if margin <= 0:
-        return no_law(problem, NEARLY_REDUCIBLE)
+        return unknown(problem, UNPROVED)
     pushed = [Fraction(0)] * mdp.n_states
     for s, row in enumerate(Q):
         for t, q in row:
@@ -77,7 +80,8 @@ def law(problem: Problem, policy: Floats) -> Law:
         around = error * max(weight for _, weight in counted)
         intervals.append([max(_down(share - around), 0.0), min(_up(share + around), 1.0)])
     bounds = np.array(intervals).reshape(-1, 2)
-    return Law((_down(gain - radius), _up(gain + radius)), bounds, _up(error))
+    nu = np.array([float(share) for share in v])
+    return LongRun((_down(gain - radius), _up(gain + radius)), bounds, _up(error), visitation=nu)
 
 
 def require_small(problem: Problem) -> None:

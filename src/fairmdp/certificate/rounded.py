@@ -3,6 +3,9 @@
 Bounds use ``eps = 2**-52``, twice the unit roundoff, so a sum of m terms is off by at most
 ``m * eps * sum |terms|`` with room to spare for the error terms' own roundings. Weights and
 bounds of weighted quotas were rounded twice when they were scaled to shares, by ``eps`` of each at most.
+
+Relative errors say nothing of products that underflow. Each loses at most ``2**-1075``, so every bound has an
+absolute term too: `TINY` is more than any sum of them loses.
 """
 
 from __future__ import annotations
@@ -14,13 +17,13 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from fairmdp.certificate.law import NEARLY_REDUCIBLE, Law, find_witness, no_law
-from fairmdp.chain import Chain
-from fairmdp.device_problem import DeviceProblem
-from fairmdp.problem import Problem
-from fairmdp.validation import Floats, Ints
+from fairmdp.certificate.facts import UNPROVED, LongRun, Stated, Witness, chargeable, find_witness, unknown
+from fairmdp.chains.chain import Chain
+from fairmdp.model.checks import Floats, Ints
+from fairmdp.model.problem import Problem
 
 EPS = float(np.finfo(float).eps)
+TINY = 2.0**-1000
 _MANY = 100  # quotas from which on their shares are proved one by one
 _MANY_TERMS = 1 << 20  # terms of a sum, at most
 _SWEEPS = 2000
@@ -32,6 +35,7 @@ _WIDE_EPS = float(np.finfo(np.longdouble).eps)
 def ceiling(problem: Problem, r: Floats, bias: Floats, prices: Floats) -> float:
     """Proven upper bound on ``r @ x`` over the occupancies that meet the quotas."""
     mdp = problem.mdp
+    prices = chargeable(problem, prices)
     h = bias - (bias.max() + bias.min()) / 2
     size_h = float(np.abs(h).max())
     raised = problem.members.T @ prices  # (SA,)
@@ -39,33 +43,39 @@ def ceiling(problem: Problem, r: Floats, bias: Floats, prices: Floats) -> float:
     values = r + raised + mdp.P @ h - h[mdp.s_of]
     terms = np.diff(mdp.P.indptr) + np.bincount(problem.members.indices, minlength=mdp.n_pairs) + 6
     error = terms * EPS * (np.abs(r) + size_raised + 2 * size_h) + 2 * size_h * _row_defect(mdp.P)
-    return less_paid(problem, float((values + error).max()), prices)
+    return less_dual_value(problem, float((values + error).max()), prices)
 
 
-def less_paid(problem: Problem | DeviceProblem, top: float, prices: Floats) -> float:
-    """Ceiling that follows from the largest raised value: what the quotas are paid is taken off."""
+def less_dual_value(problem: Stated, top: float, prices: Floats) -> float:
+    """Ceiling that follows from the largest raised value: the dual value of the quotas is taken off."""
     owed = np.where(prices > 0, problem.at_least, problem.at_most) * prices
-    paid = math.fsum(owed) - 4 * EPS * math.fsum(np.abs(owed))
-    bound = top - paid
-    return bound + 2 * EPS * (abs(top) + abs(paid)) if math.isfinite(bound) else math.inf
+    dual = math.fsum(owed) - 4 * EPS * math.fsum(np.abs(owed))
+    bound = top - dual
+    return bound + 2 * EPS * (abs(top) + abs(dual)) + TINY if math.isfinite(bound) else math.inf
 
 
-def law(problem: Problem, policy: Floats, chain: Chain | None = None) -> Law:
-    """Proven intervals for the shares and the gain of a policy; `chain` is its chain, if it is at hand."""
+def long_run(problem: Problem, policy: Floats, chain: Chain | None = None) -> LongRun:
+    """Proven intervals for the shares and the gain of a policy.
+
+    `chain` is its chain, where it is at hand: with the stationary distribution that a solver found, as a
+    guess, little is left to do. Nothing in it is trusted but its matrix.
+    """
     mdp = problem.mdp
     witness = find_witness(Chain.of(mdp, policy) if chain is None else chain)
-    if isinstance(witness, str):
-        return no_law(problem, witness)
+    if not isinstance(witness, Witness):
+        return unknown(problem, witness)
     Q, v, s0 = witness.chain.P, witness.chain.shares, witness.s0
     defect = _row_defect(_policy_rows(mdp.pair_ptr, policy))  # (S,)
     defect = defect + np.maximum.reduceat(_row_defect(mdp.P), mdp.pair_ptr[:-1])
     relative = (mdp.n_actions + 4) * EPS + 2 * defect  # error of an entry of Q against the exact chain
     w = _proven_hitting_times(Q, witness.steps, s0, relative)
     if w is None:
-        return no_law(problem, NEARLY_REDUCIBLE)
-    pushed = Q.T @ v
-    column = np.bincount(Q.indices, minlength=Q.shape[0]) + 2
-    residual = np.abs(v - pushed) + column * EPS * (pushed + v) + 2 * (Q.T @ (relative * v))
+        return unknown(problem, UNPROVED)
+    # What comes in less what goes out, without who stays: small flows are exact to a part of themselves.
+    moves, column = _moves(Q), np.bincount(Q.indices, minlength=Q.shape[0]) + 2
+    inflow, outflow = moves.T @ v, v * (moves @ np.ones(v.size))
+    residual = np.abs(inflow - outflow) + EPS * (column * inflow + (np.diff(Q.indptr) + 2) * outflow) + TINY
+    residual += 2 * (moves.T @ (relative * v) + relative * outflow)
     residual[s0] = 0.0
     loss = abs(1 - math.fsum(v)) + EPS
     spread = math.fsum(residual * w) * (1 + 8 * EPS)
@@ -75,7 +85,9 @@ def law(problem: Problem, policy: Floats, chain: Chain | None = None) -> Law:
     gain, gain_error = _sums(mdp.r * x, np.array([0, mdp.n_pairs]))
     size = float(np.abs(mdp.r).max())
     span = float(mdp.r.max() - mdp.r.min())
-    radius = float(gain_error[0]) + relative_x * math.fsum(np.abs(mdp.r * x)) + span * spread + size * loss
+    radius = (
+        float(gain_error[0]) + relative_x * math.fsum(np.abs(mdp.r * x)) + span * spread + size * loss + TINY
+    )
     shares, share_error = _sums(problem.members.data * x[problem.members.indices], problem.members.indptr)
     relative_share = relative_x + 4 * EPS
     around = share_error + relative_share * shares + error
@@ -86,18 +98,18 @@ def law(problem: Problem, policy: Floats, chain: Chain | None = None) -> Law:
         finer = None
     if finer is not None:  # for shares that are small themselves
         off = problem.members @ (x * finer[mdp.s_of])
-        close = share_error + (relative_share + EPS) * shares + off * (1 + _MANY_TERMS * EPS)
+        close = share_error + (relative_share + EPS) * shares + off * (1 + _MANY_TERMS * EPS) + TINY
         around = np.minimum(around, close)
     interval = np.column_stack([np.maximum(shares - around, 0), np.minimum(shares + around, 1)])
-    return Law((float(gain[0]) - radius, float(gain[0]) + radius), interval, error)
+    return LongRun((float(gain[0]) - radius, float(gain[0]) + radius), interval, error, visitation=v)
 
 
 def relative_error(push: Callable[[Any], Any], sizes: Any, v: Any, s0: int, rounding: float) -> Any | None:
-    """Bound on ``|nu_t / v_t - 1|`` for the long-run law of a chain near v, (S,), or None if there is none.
+    """Bound on ``|nu_t / v_t - 1|`` for the stationary nu of a chain near v, (S,), or None if there is none.
 
     Run backwards, the chain is ``R_ts = v_s Q_st / v_t``, and ``y = nu / v - 1`` solves ``y = R y + z`` with
     z the relative residual of v. If ``u >= 1 + sum_{s != s0} R_ts u_s`` off s0, then ``nu / v`` is within a
-    factor ``1 +- max |z| u`` of its value at s0, and both laws add up to one.
+    factor ``1 +- max |z| u`` of its value at s0, and both add up to one.
 
     ``push(x)`` is ``x @ Q`` on whatever device x lives, `sizes` the entries of each column of Q, (S,), and
     `rounding` the relative error of an entry.
@@ -115,10 +127,11 @@ def relative_error(push: Callable[[Any], Any], sizes: Any, v: Any, s0: int, roun
     u = 0.9 * (total / v - total[s0] / v[s0])
     u[s0] = 0.0
     terms = (sizes + 6) * EPS + 2 * rounding  # (S,)
-    margin = u - push(v * u) / v * (1 + terms) - 4 * EPS * u
+    lost = TINY * (1 + float(u.max())) / v  # through underflow, of a sum that is divided by v
+    margin = u - push(v * u) / v * (1 + terms) - 4 * EPS * u - lost
     margin[s0] = np.inf
     ratio = push(v) / v
-    rough = float((np.abs(ratio - 1) + terms * ratio).max()) * u
+    rough = float((np.abs(ratio - 1) + terms * ratio + TINY / v).max()) * u
     least = float(margin.min())
     mean = float((v * rough).sum()) / least * (1 + 1e-9) if least > 0 else math.inf
     if not (float(u.min()) >= 0 and mean < 0.5):
@@ -133,9 +146,16 @@ def _proven_hitting_times(Q: csr_array, w: Floats, s0: int, relative: Floats) ->
         return w
     ahead = Q @ w
     margin = w - ahead - ((np.diff(Q.indptr) + 2) * EPS + 2 * relative) * ahead - 2 * EPS * w
+    margin -= TINY * float(w.max())  # a chance may have underflowed, wherever it led
     margin[s0] = np.inf
     least = float(margin.min())
     return w / least * (1 + 4 * EPS) if least > 0 else None
+
+
+def _moves(Q: csr_array) -> csr_array:
+    """A chain without the chances to stay where one is."""
+    staying = Q.indices == np.repeat(np.arange(Q.shape[0]), np.diff(Q.indptr))
+    return csr_array((np.where(staying, 0.0, Q.data), Q.indices, Q.indptr), shape=Q.shape)
 
 
 def _policy_rows(pair_ptr: Ints, policy: Floats) -> csr_array:

@@ -2,40 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairmdp.chain import policy_matrix
-from fairmdp.device_problem import DeviceProblem
+from fairmdp.backends.base import Backend, bounded
+from fairmdp.backends.cuda.launcher import out_of_memory_is_a_message
+from fairmdp.backends.opening import open_backend
+from fairmdp.deadline import Stop
 from fairmdp.errors import ProblemError, SolverError
-from fairmdp.mdp import MDP
-from fairmdp.problem import Problem
-from fairmdp.solution import Solution, Status
-from fairmdp.solvers.deadline import INTERRUPTED, OUT_OF_TIME, Deadline
-from fairmdp.solvers.flow_lp import Algorithm
-from fairmdp.solvers.lp import solve_lp
-from fairmdp.solvers.policy import uniform_policy
-from fairmdp.solvers.repair import CONNECTED, fall_back
-from fairmdp.validation import Bools, Floats
+from fairmdp.model.problem import Problem
+from fairmdp.solution.solution import Remark, Solution, Status
+from fairmdp.solvers import registry
+from fairmdp.solvers.connect import fall_back
+from fairmdp.solvers.registry import METHODS, Method
+from fairmdp.solvers.request import Progress, Request
 
-METHODS = ("lp", "ipm", "dual", "proximal", "colgen", "mirror")
+if TYPE_CHECKING:
+    from fairmdp.backends.cuda.device_problem import DeviceProblem
 
-Progress = Callable[[dict[str, float]], None]
+_EARLY = (Stop.INTERRUPTED, Stop.OUT_OF_TIME)
+_SETTLED = (Status.OPTIMAL, Status.INFEASIBLE)
 
-_LP_PAIRS, _LP_TRANSITIONS = 1500, 50_000  # up to here a linear program is done before others are compiled
-_LP_STUCK_PAIRS = 50_000  # and up to this it copes best with policies that stay where they began
-_LP_RESCUE_PAIRS = 20_000  # and up to this it may be asked after another method has stalled
-_FEW_QUOTAS, _SOME_QUOTAS = 100, 500
-_SWEEPS = 50
-_FAST = 1e-3  # what the sweeps must leave of a random function's span, at most
-_PLANNING, _LONG = 200, 500  # value iterations, and sweeps of the policy they lead to
-_STUCK = 1e-2  # what is left of a random function's span after these where a policy stays where it began
 
-_NOTHING_OWED = "chosen because nothing is owed, so that one column is enough"
-_FAST_AND_FEW = "chosen because the model mixes fast and its quotas are few"
-_SLOW_AND_FEW = "chosen because the model mixes slowly and its quotas are few"
+@dataclass(frozen=True)
+class Tuning:
+    """Which method is the best for which problem, by `benchmarks/solvers`."""
+
+    lp_pairs: int = 1500  # up to here a linear program is done before others are compiled
+    lp_transitions: int = 50_000
+    lp_stuck_pairs: int = (
+        50_000  # and up to this it is the best for policies that are slow to leave their start
+    )
+    lp_rescue_pairs: int = 20_000  # and up to this it may be asked after another method has stalled
+    few_quotas: int = 100
+    some_quotas: int = 500
+    sweeps: int = 50
+    fast: float = 1e-3  # what the sweeps must leave of a random function's span, at most
+    planning: int = 200  # value iterations that lead to a good policy
+    long: int = 500  # sweeps of that policy
+    stuck: float = 1e-2  # what these leave of a random function's span where it is slow to leave its start
+
+
+USUAL = Tuning()
 
 
 def solve(
@@ -53,7 +64,7 @@ def solve(
     Parameters
     ----------
     problem
-        Model and quotas.
+        Model and quotas; a `DeviceProblem` is solved on the GPU that it is on.
     method
         ``"auto"``, or the name of a solver: ``"lp"`` (small models), ``"ipm"`` (the same program by interior
         points: many quotas on slow chains), ``"dual"`` (few quotas), ``"proximal"`` (a quota for every
@@ -68,14 +79,15 @@ def solve(
     progress
         Called now and then with ``upper``, ``lower``, ``gap``, ``worst_slack`` and ``seconds``.
     device
-        ``"cpu"``, or ``"cuda"``: the first GPU, by ``"dual"``, ``"colgen"`` or ``"proximal"``. Where it
-        cannot be used, a `DeviceError` says why.
+        ``"cpu"``, or ``"cuda"``: the first GPU, by ``"dual"``, ``"colgen"`` or ``"proximal"``; what is found
+        there is certified there and, for a `Problem`, once more on the CPU. Where it cannot be used, a
+        `DeviceError` says why.
 
     Returns
     -------
     Solution
         What was proved is in ``status``; quotas that cannot be met are an answer, not an exception.
-        ``method`` says which solver answered and why it was chosen.
+        ``method`` names the solver that answered, ``reason`` and ``tried`` how it came to that.
 
     Examples
     --------
@@ -83,211 +95,131 @@ def solve(
     >>> solve(scenarios.three_state(rho=[0.1, 0.1, 0.25]))
     Solution(optimal, gain=0.443421, upper=0.443421, worst_slack=0)
     """
-    if device != "cpu" or isinstance(problem, DeviceProblem):
-        return _solve_on_device(problem, method, tol, start, seconds, progress, device)
-    if not isinstance(problem, Problem):
-        raise ProblemError(
-            f"solve takes a Problem, not {type(problem).__name__}\n  make one: Problem(mdp, quotas)"
-        )
-    deadline = Deadline(seconds)
+    request = Request.of(tol, start, seconds, progress)
+    return solve_on(open_backend(problem, device), request, method)
+
+
+@out_of_memory_is_a_message()
+def solve_on(
+    backend: Backend,
+    request: Request,
+    method: str = "auto",
+    *,
+    methods: Mapping[str, Method] = METHODS,
+    tuning: Tuning = USUAL,
+) -> Solution:
+    """`solve` where a problem is already."""
     if method == "auto":
-        solution = _choose_and_run(problem, tol, start, deadline, progress)
+        solution = _choose_and_run(backend, request, methods, tuning)
     else:
-        solution = _run(method, problem, tol, start, deadline, progress)
-    return fall_back(problem, solution) if _stopped(solution) else solution
+        solution = _named(method, backend, methods).run(backend, request)
+    return fall_back(backend, solution) if solution.stopped in _EARLY else solution
+
+
+def _named(method: str, backend: Backend, methods: Mapping[str, Method]) -> Method:
+    """A method that was asked for."""
+    if method not in methods:
+        raise ProblemError(f"there is no method {method!r}; there are auto, {', '.join(methods)}")
+    found = methods[method]
+    if backend.device not in found.devices:
+        *others, last = (f'"{name}"' for name, other in methods.items() if backend.device in other.devices)
+        raise ProblemError(
+            f"method {method} runs on the CPU only\n  leave out device, or say {', '.join(others)} or {last}"
+        )
+    return found
 
 
 def _choose_and_run(
-    problem: Problem, tol: float, start: Solution | None, deadline: Deadline, progress: Progress | None
+    backend: Backend, request: Request, methods: Mapping[str, Method], tuning: Tuning
 ) -> Solution:
     """Let the method of choice answer, and another one where it stalls."""
-    chosen, reason = choose(problem)
+    chosen, reason = choose(backend, tuning)
     try:
-        first = _run(chosen, problem, tol, start, deadline, progress)
+        first = replace(methods[chosen].run(backend, request), reason=reason)
     except SolverError:
         if chosen not in ("lp", "ipm"):
             raise
-        return _run("colgen", problem, tol, start, deadline, progress)
-    first = replace(first, method=f"{first.method}; {reason}") if reason else first
-    if first.status in (Status.OPTIMAL, Status.INFEASIBLE) or _stopped(first) or _connected(first):
+        return replace(methods["colgen"].run(backend, request), tried=(chosen,), reason=reason)
+    if first.status in _SETTLED or first.stopped in _EARLY or _connected(first):
         return first
-    return _take_over(problem, chosen, first, tol, deadline, progress)
+    following = _next(chosen, backend, tuning)
+    if following is None:
+        return first
+    second = methods[following].run(backend, request._replace(start=first))
+    stalled = (*first.tried, first.method)
+    if _worth(second) > _worth(first):
+        return replace(second, tried=stalled, reason=reason)
+    return replace(first, tried=(*stalled, following))
 
 
-def _solve_on_device(
-    problem: Problem | DeviceProblem,
-    method: str,
-    tol: float,
-    start: Solution | None,
-    seconds: float | None,
-    progress: Progress | None,
-    device: str,
-) -> Solution:
-    """Let one of the methods answer that a device has."""
-    from fairmdp.solvers.colgen import solve_colgen
-    from fairmdp.solvers.dual import solve_dual
-    from fairmdp.solvers.proximal import solve_proximal
-
-    deadline, reason = Deadline(seconds), ""
-    if method == "auto":
-        method, reason = _choose_on_device(problem, device)
-    solvers = {"dual": solve_dual, "colgen": solve_colgen, "proximal": solve_proximal}
-    if method not in solvers:
-        raise ProblemError(
-            f'method {method} runs on the CPU only\n  leave out device, or say "dual", "colgen" or "proximal"'
-        )
-    solution = solvers[method](
-        problem, tol=tol, start=start, seconds=deadline.left, progress=progress, device=device
-    )
-    return replace(solution, method=f"{solution.method}; {reason}") if reason else solution
-
-
-def _choose_on_device(problem: Problem | DeviceProblem, device: str) -> tuple[str, str]:
-    """Pick a method that a device has, and the reason for it."""
-    from fairmdp.kernels.bicgstab import scattered
-    from fairmdp.solvers.on_device import check_device, kernels_for
-
-    if problem.n_quotas > _FEW_QUOTAS:
-        return "proximal", ""
-    if not bounded(problem).any():
-        return "colgen", _NOTHING_OWED
-    kernels = kernels_for(problem, 0.0, 1.0, check_device(device))
-    kernels.damping, kernels.most = 0.1, _SWEEPS
-    f = scattered(kernels.full(0.0))
-    enough = _FAST * float(f.max() - f.min())
-    try:
-        _, left = kernels.settle(kernels.follow(kernels.uniform()), kernels.full(0.0), f, enough)
-    except MemoryError:  # the uniform policy's chain is as large as the model
-        return "dual", "chosen because its quotas are few"
-    return ("dual", _FAST_AND_FEW) if left <= enough else ("colgen", _SLOW_AND_FEW)
-
-
-def choose(problem: Problem) -> tuple[str, str]:
+def choose(backend: Backend, tuning: Tuning = USUAL) -> tuple[str, str]:
     """Pick a method for a problem, and the reason for it."""
-    mdp = problem.mdp
-    if mdp.n_pairs <= _LP_PAIRS and mdp.P.nnz <= _LP_TRANSITIONS:
+    lp = (
+        backend.device in METHODS["lp"].devices
+    )  # elsewhere what it takes to bring a model back is not worth it
+    if lp and _small(backend, tuning.lp_pairs, tuning.lp_transitions):
         return "lp", ""
-    n_bounded = int(bounded(problem).sum())
+    n_bounded = int(bounded(backend).sum())
     if n_bounded == 0:
-        return "colgen", _NOTHING_OWED
-    fast = mixes_fast(problem)
-    if n_bounded <= _FEW_QUOTAS:
+        return "colgen", registry.NOTHING_OWED
+    if not lp and n_bounded > tuning.few_quotas:
+        return "proximal", ""
+    try:
+        fast = mixes_fast(backend, tuning)
+    except MemoryError:  # the uniform policy's chain is as large as the model
+        return "dual", registry.FEW
+    if n_bounded <= tuning.few_quotas:
         if fast:
-            return "dual", _FAST_AND_FEW
-        if mdp.n_pairs <= _LP_STUCK_PAIRS and _stays_put(mdp):
-            return "lp", "chosen because good policies stay where they began and the model is small"
-        return "colgen", _SLOW_AND_FEW
-    if fast and _disjoint_state_quotas(problem):
-        return "proximal", "chosen because there are many disjoint quotas and the model mixes fast"
-    if fast and n_bounded <= _SOME_QUOTAS:
-        return "dual", "chosen because the model mixes fast and its quotas are not too many"
-    if fast or _stays_put(mdp):
-        return "lp", "chosen because no other method takes so many quotas on such a model"
-    return "ipm", "chosen because the model mixes slowly and its quotas are many"
+            return "dual", registry.FAST_AND_FEW
+        if lp and backend.n_pairs <= tuning.lp_stuck_pairs and _slow_to_leave(backend, tuning):
+            return "lp", registry.STUCK
+        return "colgen", registry.SLOW_AND_FEW
+    if fast and METHODS["proximal"].obstacle(backend) is None:
+        return "proximal", registry.DISJOINT
+    if fast and n_bounded <= tuning.some_quotas:
+        return "dual", registry.FAST_AND_SOME
+    if fast or _slow_to_leave(backend, tuning):
+        return "lp", registry.MANY
+    return "ipm", registry.SLOW_AND_MANY
 
 
-def bounded(problem: Problem | DeviceProblem) -> Bools:
-    """Whether each quota asks for something, (K,); labels of a model are quotas that do not."""
-    return (problem.at_least > 0) | (problem.at_most < 1)
-
-
-def mixes_fast(problem: Problem) -> bool:
+def mixes_fast(backend: Backend, tuning: Tuning = USUAL) -> bool:
     """Whether a few sweeps of the uniform policy's chain wipe out a random function of the state."""
-    return _remembered(problem.mdp, uniform_policy(problem.mdp), _SWEEPS) <= _FAST
+    return backend.remembered(backend.uniform(), tuning.sweeps, tuning.fast) <= tuning.fast
 
 
-def _stays_put(mdp: MDP) -> bool:
+def _slow_to_leave(backend: Backend, tuning: Tuning) -> bool:
     """Whether the chain of a good policy, quotas aside, hardly forgets where it began."""
+    assert backend.host is not None
+    mdp = backend.host.mdp
     h = np.zeros(mdp.n_states)
-    for _ in range(_PLANNING):
+    for _ in range(tuning.planning):
         best = np.maximum.reduceat(mdp.r + mdp.P @ h, mdp.pair_ptr[:-1])
         h = 0.9 * (best - best[0]) + 0.1 * h
     values = mdp.r + mdp.P @ h
-    greedy = np.zeros(mdp.n_pairs)
-    greedy[np.lexsort((values, mdp.s_of))[mdp.pair_ptr[1:] - 1]] = 1.0  # the last of each state's run
-    return _remembered(mdp, greedy, _LONG) > _STUCK
+    greedy = np.lexsort((values, mdp.s_of))[mdp.pair_ptr[1:] - 1]  # the last of each state's run
+    return backend.remembered(backend.play(greedy), tuning.long, tuning.stuck) > tuning.stuck
 
 
-def _remembered(mdp: MDP, policy: Floats, sweeps: int) -> float:
-    """What sweeps of a policy's chain leave of the span of a random function."""
-    P = policy_matrix(mdp, policy)
-    f = np.random.default_rng(0).standard_normal(mdp.n_states)
-    span = float(np.ptp(f)) or 1.0
-    for _ in range(sweeps):
-        f = 0.9 * (P @ f) + 0.1 * f  # damped, so that periodic chains settle too
-    return float(np.ptp(f)) / span
+def _small(backend: Backend, pairs: int, transitions: int) -> bool:
+    host = backend.host
+    return host is not None and host.mdp.n_pairs <= pairs and host.mdp.P.nnz <= transitions
 
 
-def _run(
-    method: str,
-    problem: Problem,
-    tol: float,
-    start: Solution | None,
-    deadline: Deadline,
-    progress: Progress | None,
-) -> Solution:
-    """Call a solver by name; those that need compiled kernels are imported only then."""
-    seconds = deadline.left
-    if method in ("lp", "ipm"):
-        algorithm: Algorithm = "simplex" if method == "lp" else "ipm"
-        return solve_lp(problem, tol=tol, algorithm=algorithm, seconds=seconds)
-    if method == "dual":
-        from fairmdp.solvers.dual import solve_dual
-
-        return solve_dual(problem, tol=tol, start=start, seconds=seconds, progress=progress)
-    if method == "proximal":
-        from fairmdp.solvers.proximal import solve_proximal
-
-        return solve_proximal(problem, tol=tol, start=start, seconds=seconds, progress=progress)
-    if method == "colgen":
-        from fairmdp.solvers.colgen import solve_colgen
-
-        return solve_colgen(problem, tol=tol, start=start, seconds=seconds, progress=progress)
-    if method == "mirror":
-        from fairmdp.solvers.mirror import Options, solve_mirror
-
-        return solve_mirror(problem, tol=tol, options=Options(seconds=seconds))
-    raise ProblemError(f"there is no method {method!r}; there are auto, {', '.join(METHODS)}")
-
-
-def _take_over(
-    problem: Problem,
-    stalled: str,
-    first: Solution,
-    tol: float,
-    deadline: Deadline,
-    progress: Progress | None,
-) -> Solution:
-    """Let the next method go on from what is known, and keep the better answer."""
-    few = bounded(problem).sum() <= _FEW_QUOTAS
-    if stalled == "lp" and few:
-        following = "colgen"
-    elif stalled != "lp" and problem.mdp.n_pairs <= _LP_RESCUE_PAIRS:
-        following = "lp"
-    else:
-        return first
-    second = _run(following, problem, tol, first, deadline, progress)
-    better = second if _worth(second) > _worth(first) else first
-    return replace(better, method=f"{better.method}; {stalled} stalled and {following} was asked too")
+def _next(stalled: str, backend: Backend, tuning: Tuning) -> str | None:
+    """Who goes on from what a method knows that has stalled, if anybody."""
+    if stalled == "lp":
+        return "colgen" if bounded(backend).sum() <= tuning.few_quotas else None
+    small = backend.n_pairs <= tuning.lp_rescue_pairs
+    return "lp" if small and METHODS["lp"].obstacle(backend) is None else None
 
 
 def _worth(solution: Solution) -> tuple[bool, bool, float]:
-    settled = solution.status in (Status.OPTIMAL, Status.INFEASIBLE)
+    settled = solution.status in _SETTLED
     return settled, solution.status is Status.FEASIBLE, -solution.gap if solution.has_policy else 0.0
-
-
-def _stopped(solution: Solution) -> bool:
-    return INTERRUPTED in solution.notes or OUT_OF_TIME in solution.notes
 
 
 def _connected(solution: Solution) -> bool:
     """Whether a gap is left because classes had to be tied together, which no other method can help."""
-    return solution.status is Status.FEASIBLE and any(CONNECTED in note for note in solution.notes)
-
-
-def _disjoint_state_quotas(problem: Problem) -> bool:
-    """Whether quotas ask for at_least only, over sets of states that do not overlap."""
-    owed = problem.at_least > 0
-    once = (problem.members.T @ owed.astype(float)).max(initial=0.0) <= 1
-    sets = not problem.weighted.any()
-    return bool(sets and (problem.at_most == 1).all() and problem.over_states[owed].all() and once)
+    remarks = (note.remark for note in solution.notes)
+    return solution.status is Status.FEASIBLE and Remark.CONNECTED in remarks

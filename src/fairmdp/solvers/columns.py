@@ -26,34 +26,36 @@ from typing import Any, NamedTuple
 import highspy
 import numpy as np
 
-from fairmdp.device_problem import DeviceProblem
-from fairmdp.kernels.bellman import Factored, Sweeps
-from fairmdp.kernels.cuda.krylov import CudaKrylov
-from fairmdp.kernels.cuda.sweeps import CudaFactored, CudaSweeps
-from fairmdp.kernels.krylov import Krylov
-from fairmdp.problem import Problem
-from fairmdp.solvers.deadline import Deadline
-from fairmdp.solvers.policy import NO_MASS, policy_of
-from fairmdp.solvers.prices import paid, price_box
-from fairmdp.validation import Floats
+from fairmdp.backends.base import Backend, Bounds, Way
+from fairmdp.deadline import Deadline
+from fairmdp.model.checks import Floats
+from fairmdp.solvers.prices import dual_value, price_box
 
 PENALTIES = (10.0, 1e3, 1e5)
 """What a unit of broken quota costs, in reward spans, until none is broken."""
 
 EXACT = 1e-10
-"""Error of the law of a column that an answer is made of."""
+"""Error of the stationary distribution of a column that an answer is made of."""
 
-_COLUMNS = 400
-_IMPROVEMENTS = 300
-_STUCK = 30  # improvements in a row that leave the span of the error where it was: no more will help
-_SWEEPS, _LAW_SWEEPS = 300, 2000  # of one evaluation: beyond, other ways are quicker
-_CUDA_SWEEPS, _CUDA_LAW_SWEEPS = 60, 200  # where other ways need no factors
-_STALLS = 3  # evaluations that fell short before chains are solved in another way
-_CHEAP, _FACTORED = 5000, 20_000  # states up to which chains are factored first, and at all
-_RESTART = 1e-7  # of factored chains: policy iteration passes through policies with several classes
-_TIE = 1e-13
-_MOST_CARE = 1e-3  # a policy that comes again although it was looked for so carefully ends the search
-_REMEMBERED = 5e7  # numbers that a search may carry over to other bounds, in columns and as many values
+
+@dataclass(frozen=True)
+class Tuning:
+    """How long a search goes on, and when it changes its ways."""
+
+    columns: int = 400
+    improvements: int = 300  # of one call of the oracle
+    stuck: int = 30  # of them in a row that leave the span of the error where it was: no more will help
+    creeping: int = 6  # of them in a row that keep the policy and half of that span: nothing new will come
+    stalls: int = 3  # evaluations that fell short before chains are solved in another way
+    restart: float = 1e-7  # of factored chains: policy iteration passes through policies with several classes
+    damping: float = 0.1  # of sweeps: deterministic policies are often periodic
+    tie: float = 1e-13
+    most_care: float = 1e-3  # a policy that comes again although it was looked for so carefully is the last
+    again: int = 25  # known policies in a row: ceilings that creep on nearly reducible chains go nowhere
+    remembered: float = 5e7  # numbers to carry over to other bounds, in columns and as many values
+
+
+USUAL = Tuning()
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,72 +63,64 @@ class Column:
     """A policy's occupancy in the master program; its vectors are where the search's are."""
 
     choice: Any | None  # (S,): the pair played in every state, or None for a random policy
-    mass: Any  # (S,): its law; without a choice (SA,): its occupancy
+    mass: Any  # (S,): its stationary distribution; without a choice (SA,): its occupancy
     shares: Floats  # (K,)
     gain: float
-    error: float  # estimate of the L1 error of the law
+    error: float  # estimate of the L1 error of the stationary distribution
 
 
 class Ceiling(NamedTuple):
     """What no policy exceeds at some prices."""
 
-    top: float  # largest error of the values below, before the quotas are paid
+    top: float  # largest error of the values below, before the quotas' dual value is taken off
     mu: Floats  # (K,)
     h: Any  # (S,)
 
 
 class Search:
-    """Columns, the oracle that makes them, and the best ceiling so far.
-
-    Vectors over states and pairs are as the kernel set has them, on the host or on a device.
-    """
+    """Columns, the oracle that makes them, and the best ceiling so far."""
 
     def __init__(
         self,
-        problem: Problem | DeviceProblem,
-        device: Sweeps | CudaSweeps,
+        backend: Backend,
         master: Mixture,
+        deadline: Deadline,
         h: Any | None = None,
         nu: Any | None = None,
+        *,
+        tuning: Tuning = USUAL,
     ) -> None:
-        self.problem, self.device, self.master = problem, device, master
-        self.began, self.deadline = time.perf_counter(), Deadline(None)
-        self.low, self.high = price_box(problem)
-        device.damping = 0.1
-        self.chains = device  # what relative values come from
-        self.ways = _ways(device)
-        self.most = (_SWEEPS, _LAW_SWEEPS) if isinstance(device, Sweeps) else (_CUDA_SWEEPS, _CUDA_LAW_SWEEPS)
+        self.backend, self.master, self.deadline, self.tuning = backend, master, deadline, tuning
+        self.began = time.perf_counter()
+        self.low, self.high = price_box(backend)
+        self.ways = backend.tuning.ways(backend.n_states)
         self.way = self.stalls = 0
-        self.h = device.full(0.0) if h is None else device.put(h)
-        self.nu = device.full(1 / device.n_states) if nu is None else device.put(nu)
-        self.choice = device.first_pairs()
+        self.solver = self._solver(self.ways[0])  # what relative values come from
+        self.h = backend.full(0.0) if h is None else h
+        self.nu = backend.full(1 / backend.n_states) if nu is None else nu
+        self.choice = backend.first_pairs()
         self.columns: list[Column] = []
         self.weights = np.zeros(0)
         self.upper, self.value = math.inf, -math.inf
-        self.witness = device.full(0.0), np.zeros(problem.n_quotas)
+        self.witness = backend.full(0.0), np.zeros(backend.n_quotas)
         self.ceilings: list[Ceiling] | None = None  # a list if they are to be kept for other bounds
+        self._swept = backend.sweeps
 
-    def turn_to(self, problem: Problem, master: Mixture) -> None:
+    def turn_to(self, asked: Bounds, master: Mixture) -> None:
         """Ask the same model, whose ceilings were kept, for other bounds."""
         assert self.ceilings is not None
-        self.problem, self.master = problem, master
-        self.low, self.high = price_box(problem)
-        room = max(int(_REMEMBERED / problem.mdp.n_states), 1)
+        self.master = master
+        self.low, self.high = price_box(asked)
+        room = max(int(self.tuning.remembered / self.backend.n_states), 1)
         self.columns, self.ceilings = self.columns[-room:], self.ceilings[-room:]
         for column in self.columns:
             master.add(column)
-        self.began, self.device.sweeps = time.perf_counter(), 0
+        self.began, self._swept = time.perf_counter(), self.backend.sweeps
 
     @property
     def counters(self) -> dict[str, float]:
         """What was done so far."""
-        swept = self.device.sweeps + (self.chains.sweeps if self.chains is not self.device else 0)
-        return {"columns": len(self.columns), "sweeps": swept}
-
-    @property
-    def timed_counters(self) -> dict[str, float]:
-        """What was done so far, and how long it took."""
-        return {**self.counters, "seconds": time.perf_counter() - self.began}
+        return {"columns": len(self.columns), "sweeps": self.backend.sweeps - self._swept}
 
     def run(
         self,
@@ -148,8 +142,8 @@ class Search:
             if self.upper - self.value <= tol or enough(self):
                 return broken
             gap, inner = abs(self.upper - self.value), self.witness[1]
-        halfway = 0.0 if self.ceilings else 0.5
-        for _ in range(_COLUMNS):
+        halfway, again = 0.0 if self.ceilings else 0.5, 0
+        for _ in range(self.tuning.columns):
             before = self.upper - self.value
             upper, h = self.best(mu, max(care * gap, 0.02 * tol))
             if upper < self.upper:
@@ -168,7 +162,8 @@ class Search:
             # Half way is the rule; where that brought nothing, the master's own prices and more care. Columns
             # of other bounds keep the master's prices from swinging by themselves.
             idle = gap > 0.999 * before
-            if idle and known and care < _MOST_CARE:
+            again = again + 1 if known else 0
+            if (idle and known and care < self.tuning.most_care) or again >= self.tuning.again:
                 break
             mu, care = (outer, care / 4) if idle else (halfway * inner + (1 - halfway) * outer, 0.1)
         return broken
@@ -176,15 +171,17 @@ class Search:
     def best(self, mu: Floats, tol: float) -> tuple[float, Any]:
         """Policy iteration at prices mu until the span of the error is below tol; ceiling, its values."""
         top, best_h = math.inf, self.h
-        least, since = math.inf, 0
-        for _ in range(_IMPROVEMENTS):
+        least, since, creeping = math.inf, 0, 0
+        for _ in range(self.tuning.improvements):
             self.deadline.check()
-            self.choice, backup = self.device.greedy(self.h, mu, self.choice, _TIE)
+            last = self.choice
+            self.choice, backup = self.backend.greedy(self.h, mu, self.choice, self.tuning.tie)
             span = backup.high - backup.low
+            creeping = creeping + 1 if span > 0.5 * least and bool((last == self.choice).all()) else 0
             if backup.high < top:
                 top, best_h = backup.high, self.h
             least, since = (span, 0) if span < 0.9 * least else (least, since + 1)
-            if span <= tol or since == _STUCK:
+            if span <= tol or since == self.tuning.stuck or creeping == self.tuning.creeping:
                 break
             self._settle(backup.pi, backup.e, max(0.1 * span, 0.3 * tol))
         if self.ceilings is not None:
@@ -197,59 +194,58 @@ class Search:
         self.master.add(column)
 
     def add_policy(self, pi: Any, nu: Any) -> None:
-        """Add a policy whose law is known."""
-        pi, nu = self.device.put(pi), self.device.put(nu)
-        shares, gain, _ = self.device.totals(pi, nu, nu)
-        self.add(Column(None, self.device.occupancy(pi, nu), shares, gain, 0.0))
+        """Add a policy whose stationary distribution is known."""
+        pi, nu = self.backend.put(pi), self.backend.put(nu)
+        shares, gain, _ = self.backend.totals(pi, nu, nu)
+        self.add(Column(None, self.backend.occupancy(pi, nu), shares, gain, 0.0))
 
     def policy(self) -> Any:
         """Stationary policy of the mixture."""
-        return self.policy_of(self.occupancy()) if self.weights.any() else self.device.uniform()
+        return self.policy_of(self.occupancy()) if self.weights.any() else self.backend.uniform()
 
     def policy_of(self, x: Any) -> Any:
-        """Policy of an occupancy near the mixture's; states without mass get an action towards the rest."""
-        if isinstance(self.device, Sweeps):
-            assert isinstance(self.problem, Problem)
-            return policy_of(self.problem.mdp, x)
+        """Policy of an occupancy near the mixture's; states without mass do what its largest part does."""
         used = [(weight, c.choice) for weight, c in self._used() if c.choice is not None]
-        towards = max(used, key=lambda pair: pair[0])[1] if used else self.choice
-        return self.device.read_policy(x, towards, NO_MASS / self.device.n_states)
+        return self.backend.read_policy(x, max(used, key=lambda pair: pair[0])[1] if used else self.choice)
 
     def occupancy(self) -> Any:
         """Occupancy of the mixture, (SA,)."""
-        x = self.device.put(np.zeros(self.device.n_pairs))
+        x = self.backend.put(np.zeros(self.backend.n_pairs))
         for weight, column in self._used():
             x[slice(None) if column.choice is None else column.choice] += weight * column.mass
         return x / x.sum()
 
-    def law(self, pi: Any, tol: float) -> tuple[Any, float]:
-        """Long-run law of a policy and an estimate of its error."""
-        chain = self.device.follow(pi)
-        self.device.most = self.most[1]
-        nu, error = self.nu, math.inf
-        for kind in self.ways[self.way :]:
+    def stationary(self, pi: Any, tol: float) -> tuple[Any, float]:
+        """Stationary distribution of a policy and an estimate of its error."""
+        chain, nu, error = self.backend.follow(pi), self.nu, math.inf
+        for name in self.ways[self.way :]:
             self.deadline.check()
-            # Factored chains restart too often.
-            at_hand = type(self.chains) is kind and not issubclass(kind, Factored | CudaFactored)
-            solver = self.chains if at_hand else self.device.made(kind)
-            nu, error = solver.law(chain, nu, tol)
-            if not at_hand:
-                self.device.sweeps += solver.sweeps
+            # Factors for relative values restart too often; other ways know where the chain often is.
+            own = name == "krylov" and name == self.ways[self.way]
+            solver = self.solver if own else self._exact(name, self.backend.tuning.stationary)
+            nu, error = solver.stationary(chain, nu, tol)
             if error <= tol:
                 break
         return nu, error
 
     def _settle(self, pi: Any, e: Any, tol: float) -> None:
         """Relative values of a policy, in another way once one has often fallen short."""
-        chain = self.device.follow(pi)
-        self.device.most = self.most[0]
-        self.h, left = self.chains.settle(chain, self.h, e, tol)
+        self.h, left = self.solver.evaluate(self.backend.follow(pi), self.h, e, tol)
         self.stalls += left > tol
-        if self.stalls >= _STALLS and self.way + 1 < len(self.ways):
+        if self.stalls >= self.tuning.stalls and self.way + 1 < len(self.ways):
             self.stalls, self.way = 0, self.way + 1
-            self.chains = self.device.made(self.ways[self.way])
-            if isinstance(self.chains, Factored | CudaFactored):
-                self.chains.restart = _RESTART
+            self.solver = self._solver(self.ways[self.way])
+
+    def _solver(self, name: str) -> Way:
+        """A way to find relative values."""
+        if name == "factors":
+            return self.backend.way(name, restart=self.tuning.restart)
+        return self._exact(name, self.backend.tuning.evaluation)
+
+    def _exact(self, name: str, sweeps: int) -> Way:
+        """A way to find stationary distributions."""
+        how = dict(damping=self.tuning.damping, most=sweeps) if name == "sweeps" else {}
+        return self.backend.way(name, **how)
 
     def _used(self) -> list[tuple[float, Column]]:
         """Columns of the mixture, with their weights."""
@@ -264,9 +260,9 @@ class Search:
         self.add(self._evaluated(self.choice, tol))
 
     def _evaluated(self, choice: Any, tol: float) -> Column:
-        pi = self.device.play(choice)
-        self.nu, error = self.law(pi, tol)
-        shares, gain, _ = self.device.totals(pi, self.nu, self.nu)
+        pi = self.backend.play(choice)
+        self.nu, error = self.stationary(pi, tol)
+        shares, gain, _ = self.backend.totals(pi, self.nu, self.nu)
         return Column(choice, self.nu, shares, gain, error)
 
     def _mix(self, tol: float) -> tuple[Floats, float]:
@@ -295,16 +291,6 @@ class Search:
             self.columns[j] = replace(self._evaluated(choice, EXACT), error=EXACT)
             self.master.change(j, self.columns[j])
         return bool(rough)
-
-
-def _ways(device: Sweeps | CudaSweeps) -> tuple[Any, ...]:
-    """Ways to solve chains, from those that mix fast to those that hardly mix."""
-    small = device.n_states <= _FACTORED
-    if isinstance(device, CudaSweeps):
-        return (CudaSweeps, CudaKrylov, CudaFactored) if small else (CudaSweeps, CudaKrylov)
-    if device.n_states <= _CHEAP:
-        return Sweeps, Factored
-    return (Sweeps, Krylov, Factored) if small else (Sweeps, Krylov)
 
 
 class Mixture:
@@ -344,9 +330,9 @@ class Mixture:
     def ceiling(self, top: float, mu: Floats, low: Floats, high: Floats) -> float:
         """What the master's value cannot exceed, by prices mu and the largest error top of some values."""
         if not self._factor:
-            return top - paid(mu, low, high)
-        lifted = paid(np.maximum(mu, 0), low, high)
-        return (top - paid(np.minimum(mu, 0), low, high)) / lifted if lifted > 0 else math.inf
+            return top - dual_value(mu, low, high)
+        lifted = dual_value(np.maximum(mu, 0), low, high)
+        return (top - dual_value(np.minimum(mu, 0), low, high)) / lifted if lifted > 0 else math.inf
 
     def add(self, column: Column) -> None:
         """Add a column."""
@@ -378,16 +364,16 @@ class Mixture:
         mu = np.zeros(self._K)
         mu[self._lower] += np.maximum(duals[1 : 1 + self._lower.size], 0)
         mu[self._upper] += np.minimum(duals[1 + self._lower.size :], 0)
-        self.stretch = values[: self._extra]
+        self._stretch = values[: self._extra]
         weights = np.maximum(values[self._extra + self._factor :], 0.0)
         value = float(self._highs.getInfo().objective_function_value)
-        return value, mu, weights, float(self.stretch.sum())
+        return value, mu, weights, float(self._stretch.sum())
 
-    def stretched(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-        """Bounds that the last mixture meets."""
-        low, high = low.copy(), high.copy()
-        low[self._lower] -= self.stretch[: self._lower.size]
-        high[self._upper] += self.stretch[self._lower.size :]
+    def stretched(self) -> tuple[Floats, Floats]:
+        """By how much the last mixture misses the bounds, below and above, (K,) each."""
+        low, high = np.zeros(self._K), np.zeros(self._K)
+        low[self._lower] = self._stretch[: self._lower.size]
+        high[self._upper] = self._stretch[self._lower.size :]
         return low, high
 
     def _cost(self, column: Column) -> float:

@@ -2,96 +2,93 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 
-from fairmdp.certificate import rounded
-from fairmdp.certificate.checker import factor_limit, reach_limit
+from fairmdp.backends.cpu.backend import CpuBackend
+from fairmdp.certificate.checker import factor_limit
+from fairmdp.certificate.claim import certify, certify_infeasible
+from fairmdp.deadline import STOPS, Deadline, Stop, stop_of
 from fairmdp.errors import ProblemError, SolverError
-from fairmdp.kernels.bellman import Sweeps
-from fairmdp.problem import Problem
-from fairmdp.solution import Infeasibility, Solution
-from fairmdp.solvers.columns import EXACT, Mixture, Search
-from fairmdp.solvers.conclude import conclude_infeasible
-from fairmdp.solvers.deadline import STOPS, Deadline, stop_note
-from fairmdp.solvers.infeasible import explain
-from fairmdp.solvers.prices import price_box
-from fairmdp.validation import Floats
+from fairmdp.model.checks import Floats, ReadOnly
+from fairmdp.model.problem import Problem
+from fairmdp.solution.solution import Infeasibility, Solution, Status
+from fairmdp.solvers.columns import EXACT, PENALTIES, Mixture, Search
+from fairmdp.solvers.infeasible import Witness, ceiling_at_rest, explain, reasons, smallest_conflict
+from fairmdp.solvers.prices import price_box, tightened
 
-_SMALL, _SPARSE = 20_000, 300_000  # pairs and transitions up to which a linear program explains a conflict
-_MOST_REACHES = 20  # quotas of a conflict whose own best share is worked out
-_PRICED = 1e-7  # share of the largest price below which a quota has no part in a conflict
-_GLANCE = 4  # policies that a quick look for a proof may take
+
+@dataclass(frozen=True)
+class Tuning:
+    """How far the reason for a conflict is looked for."""
+
+    lp_pairs: int = 20_000  # pairs and transitions up to which a linear program explains a conflict
+    lp_transitions: int = 300_000
+    glance: int = 4  # policies that a quick look for a proof may take
+
+
+USUAL = Tuning()
+
+
 _SURE = 1e-9  # break of the quotas that is no rounding
+_ROOM = 1e-9  # by which quotas are tightened that are to be met
+_FILTER_TOL, _NEAREST_TOL, _REACH_TOL = 1e-2, 1e-4, 1e-7
 
 
 def prove_infeasible(
     problem: Problem,
-    bias: Floats,
-    prices: Floats,
+    witness: Witness,
     *,
     tol: float,
     method: str,
     counters: Mapping[str, float],
     began: float,
     deadline: Deadline,
+    tuning: Tuning = USUAL,
 ) -> Solution | None:
-    """Claim that no policy meets the quotas and say why, or None if bias and prices do not prove it.
+    """Claim that no policy meets the quotas and say why, or None if the witness does not prove it.
 
     Where the search is stopped before the reason is known, the proof stands by itself.
     """
-    if _ceiling_at_rest(problem, bias, prices) >= 0:
+    if ceiling_at_rest(problem, witness) >= 0:
         return None
     why: Infeasibility | None = None
-    notes: tuple[str, ...] = ()
+    stopped = Stop.NOT
     try:
-        if problem.mdp.n_pairs <= _SMALL and problem.mdp.P.nnz <= _SPARSE:
+        if problem.mdp.n_pairs <= tuning.lp_pairs and problem.mdp.P.nnz <= tuning.lp_transitions:
             with suppress(SolverError):  # the way of large models needs no linear program over all pairs
                 return explain(problem, tol=tol, method=method, start=began)
-        bias, prices = _smallest_conflict(problem, bias, prices, deadline)
-        why = _reason(problem, prices, deadline)
+        engine = Columns(problem, deadline)
+        witness, _ = smallest_conflict(problem, engine, witness)
+        why = reasons(problem, engine, witness.mu)
     except STOPS as stop:
-        notes = (stop_note(stop),)
+        stopped = stop_of(stop)
     counters = {**counters, "seconds": time.perf_counter() - began}
-    return conclude_infeasible(
-        problem, bias, prices, why, tol=tol, method=method, counters=counters, notes=notes
+    return certify_infeasible(
+        problem, *witness, why, tol=tol, method=method, counters=counters, stopped=stopped
     )
 
 
-def _reason(problem: Problem, prices: Floats, deadline: Deadline) -> Infeasibility:
-    """What the quotas of a conflict could have, each alone and together."""
-    conflict = tuple(np.flatnonzero(prices).tolist())
-    looked_at = conflict[:_MOST_REACHES]
-    reach_bias = np.array([_reach_witness(problem, k, deadline, capped=prices[k] < 0) for k in looked_at])
-    reach = [
-        reach_limit(problem, k, h, capped=prices[k] < 0) for k, h in zip(looked_at, reach_bias, strict=True)
-    ]
-    factor, factor_bias, factor_prices = _factor_witness(problem, deadline)
-    nearest = _nearest(problem, deadline)
-    return Infeasibility(conflict, np.array(reach), reach_bias, factor, factor_bias, factor_prices, *nearest)
+def quick_proof(problem: Problem, prices: Floats, tuning: Tuning = USUAL) -> Witness | None:
+    """Witness that the quotas cannot be met, where a few policies suffice for one.
 
-
-def quick_proof(problem: Problem, prices: Floats) -> tuple[Floats, Floats] | None:
-    """Bias and prices of a proof that the quotas cannot be met, where a few policies suffice for one.
-
-    They are scaled so that the ceiling is below -1 for any rewards between 0 and 1.
+    It is scaled so that the ceiling is below -1 for any rewards between 0 and 1.
     """
-    search = _search(problem, Mixture(*price_box(problem)), None)
+    search = _search(problem, Mixture(*price_box(problem)), Deadline(None))
     search.master.penalty = 1.0
-    search.run(prices, 1e-2, lambda s: s.upper < -_SURE or len(s.columns) >= _GLANCE)
+    search.run(prices, 1e-2, lambda s: s.upper < -_SURE or len(s.columns) >= tuning.glance)
     if search.upper >= -_SURE:
         return None
     h, mu = search.witness
-    return 2 / -search.upper * h, 2 / -search.upper * mu
+    return Witness(2 / -search.upper * h, 2 / -search.upper * mu)
 
 
 @dataclass(frozen=True, eq=False)
-class CommonFactor:
+class CommonFactor(ReadOnly):
     """Bounds on the largest alpha such that ``alpha * at_least`` and the caps can be met together."""
 
     lower: float
@@ -106,7 +103,7 @@ def largest_factor(problem: Problem, *, tol: float = 1e-4, deadline: Deadline | 
     owed = np.isfinite(low)
     if not owed.any():
         raise ProblemError("no quota asks for at_least, so there is nothing to scale")
-    search = _search(problem, Mixture(low, high, factor=True), deadline)
+    search = _search(problem, Mixture(low, high, factor=True), deadline or Deadline(None))
     mu = np.zeros(low.size)
     mu[owed] = 1 / (owed.sum() * low[owed])
     broken = search.run(mu, 0.8 * tol, lambda s: False)
@@ -115,77 +112,59 @@ def largest_factor(problem: Problem, *, tol: float = 1e-4, deadline: Deadline | 
     return CommonFactor(lower, factor_limit(problem, h, mu), h, mu)
 
 
-def _ceiling_at_rest(problem: Problem, bias: Floats, prices: Floats) -> float:
-    """Ceiling without rewards: negative where no policy meets the quotas."""
-    return rounded.ceiling(problem, np.zeros(problem.mdp.n_pairs), bias, prices)
+def _search(problem: Problem, master: Mixture, deadline: Deadline, rewards: Floats | None = None) -> Search:
+    """Search on the CPU, without rewards if none are given."""
+    rewards = np.zeros(problem.mdp.n_pairs) if rewards is None else rewards
+    return Search(CpuBackend(problem, rewards), master, deadline)
 
 
-def _search(problem: Problem, master: Mixture, deadline: Deadline | None) -> Search:
-    """Search without rewards."""
-    search = _rewarded(problem, np.zeros(problem.mdp.n_pairs), master)
-    search.deadline = deadline or search.deadline
-    return search
+class Columns:
+    """An `infeasible.Engine` of column generation, for models too large for a linear program."""
 
+    most = np.inf
 
-def _rewarded(problem: Problem, rewards: Floats, master: Mixture) -> Search:
-    return Search(problem, Sweeps(problem.mdp, problem.members, rewards), master)
+    def __init__(self, problem: Problem, deadline: Deadline) -> None:
+        self._problem, self._deadline = problem, deadline
 
+    def elastic(self, kept: Sequence[int]) -> Witness:
+        """Witness of the least total break of some of the quotas, once it is known to be positive or none."""
+        problem = self._problem
+        search = self._elastic(Problem(problem.mdp, [problem.quotas[j] for j in kept]), _FILTER_TOL, _SURE)
+        mu = np.zeros(problem.n_quotas)
+        mu[list(kept)] = search.witness[1]
+        return Witness(search.witness[0], mu)
 
-def _elastic(problem: Problem, tol: float, deadline: Deadline) -> Search:
-    """Search for the least total break of the quotas, until it is known to be positive or none."""
-    search = _search(problem, Mixture(*price_box(problem)), deadline)
-    search.master.penalty = 1.0
-    search.run(np.zeros(problem.n_quotas), tol, lambda s: s.upper < -_SURE and tol > 1e-3)
-    return search
+    def reach(self, k: int, capped: bool) -> Floats:
+        """Relative values that limit the share of one quota alone."""
+        counts = self._problem.members[[k]].toarray()[0] * (-1.0 if capped else 1.0)
+        alone = self._problem.without_quotas()
+        search = _search(alone, Mixture(*price_box(alone)), self._deadline, counts)
+        h: Floats = search.best(np.zeros(0), _REACH_TOL)[1]
+        return h
 
+    def factor(self) -> Witness | None:
+        """Witness of the largest common factor."""
+        found = largest_factor(self._problem, deadline=self._deadline)
+        return Witness(found.bias, found.prices)
 
-def _smallest_conflict(
-    problem: Problem, bias: Floats, prices: Floats, deadline: Deadline
-) -> tuple[Floats, Floats]:
-    """Proof that charges as few quotas as a deletion filter leaves."""
-    needed: set[int] = set()
-    while True:
-        prices = np.where(np.abs(prices) > _PRICED * np.abs(prices).max(), prices, 0.0)
-        open_ = [k for k in np.flatnonzero(prices).tolist() if k not in needed]
-        if not open_:
-            return bias, prices
-        k = min(open_, key=lambda j: abs(prices[j]))
-        kept = np.flatnonzero(prices).tolist()
-        kept.remove(k)
-        fewer = Problem(problem.mdp, [problem.quotas[j] for j in kept])
-        search = _elastic(fewer, 1e-2, deadline)
-        trial = np.zeros(problem.n_quotas)
-        trial[kept] = search.witness[1]
-        if _ceiling_at_rest(problem, search.witness[0], trial) < 0:
-            bias, prices = search.witness[0], trial
-        else:
-            needed.add(k)
+    def stretch(self) -> tuple[Floats, Floats]:
+        """What the elastic master has to move."""
+        return self._elastic(self._problem, _NEAREST_TOL, np.inf).master.stretched()
 
+    def meets(self, problem: Problem) -> bool:
+        """Search once more, with other bounds, and believe what is proved of the mixture's policy."""
+        low, high = tightened(*price_box(problem), _ROOM)
+        search = _search(problem, Mixture(low, high), self._deadline)
+        search.master.penalty = PENALTIES[-1]
+        search.run(np.zeros(problem.n_quotas), _NEAREST_TOL, lambda s: s.upper < -_SURE)
+        found = certify(
+            search.backend, search.policy(), *search.witness, tol=_NEAREST_TOL, method="colgen",
+            began=search.began,
+        )  # fmt: skip
+        return found.status in (Status.OPTIMAL, Status.FEASIBLE)
 
-def _reach_witness(problem: Problem, k: int, deadline: Deadline, *, capped: bool) -> Floats:
-    """Relative values that limit the share of one quota alone."""
-    counts = problem.members[[k]].toarray()[0] * (-1.0 if capped else 1.0)
-    alone = problem.without_quotas()
-    search = _rewarded(alone, counts, Mixture(*price_box(alone)))
-    search.deadline = deadline
-    _, h = search.best(np.zeros(0), 1e-7)
-    return h
-
-
-def _factor_witness(problem: Problem, deadline: Deadline) -> tuple[float | None, Floats, Floats]:
-    """Largest common factor of what is owed, with its witness."""
-    if not (problem.at_least > 0).any():
-        return None, np.zeros(problem.mdp.n_states), np.zeros(problem.n_quotas)
-    found = largest_factor(problem, deadline=deadline)
-    return (found.upper if math.isfinite(found.upper) else None), found.bias, found.prices
-
-
-def _nearest(problem: Problem, deadline: Deadline) -> tuple[Floats, Floats]:
-    """Bounds that a mixture meets, moved by nearly as little as possible in total."""
-    low, high = price_box(problem)
-    search = _elastic(problem, 1e-4, deadline)
-    near_low, near_high = search.master.stretched(low, high)
-    return (
-        np.where(np.isfinite(low), np.clip(np.floor(near_low * 1e9) / 1e9, 0, 1), 0.0),
-        np.where(np.isfinite(high), np.clip(np.ceil(near_high * 1e9) / 1e9, 0, 1), 1.0),
-    )
+    def _elastic(self, problem: Problem, tol: float, sure: float) -> Search:
+        search = _search(problem, Mixture(*price_box(problem)), self._deadline)
+        search.master.penalty = 1.0
+        search.run(np.zeros(problem.n_quotas), tol, lambda s: s.upper < -sure)
+        return search

@@ -6,7 +6,8 @@ policies of temperature tau and paid tau times their entropy. Then ::
     f(mu) = beta_tau(mu) - sum_k b_k mu_k,     b_k = at_least where mu_k > 0, at_most where mu_k < 0
 
 is convex and smooth but for the kinks of ``b``, and bounds the gain of every fair policy from above. With
-``nu`` the law of the softmax policy pi, and ``h_k`` the bias of the indicator of quota k under pi ::
+``nu`` the stationary distribution of the softmax policy pi, and ``h_k`` the bias of the indicator of quota k
+under pi ::
 
     gradient   G x - b,    x = pi nu
     Hessian    (1 / tau) sum_s nu_s Cov_{a ~ pi(s)}(q_k, q_l),    q_k = 1_k + P h_k
@@ -21,37 +22,51 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from fairmdp.device_problem import DeviceProblem
-from fairmdp.kernels.bellman import F4, Backup, Chain, price_step
-from fairmdp.kernels.cuda.launcher import out_of_memory_is_a_message
-from fairmdp.problem import Problem
-from fairmdp.solution import Solution, Status
-from fairmdp.solvers.colgen import solve_colgen
-from fairmdp.solvers.conclude import check_tol
-from fairmdp.solvers.conflict import prove_infeasible, quick_proof
-from fairmdp.solvers.deadline import STOPS, Deadline, stop_note
-from fairmdp.solvers.on_device import check_device, conclude_where, kernels_for
-from fairmdp.solvers.prices import paid, price_box, start_from, tightened
-from fairmdp.validation import Floats
+from fairmdp.backends.base import Backend, Backup
+from fairmdp.backends.cpu.kernels import price_step
+from fairmdp.backends.cuda.device_problem import DeviceProblem
+from fairmdp.backends.cuda.launcher import out_of_memory_is_a_message
+from fairmdp.backends.opening import open_backend
+from fairmdp.certificate.claim import certify
+from fairmdp.deadline import STOPS, Stop, stop_of
+from fairmdp.model.checks import Floats
+from fairmdp.model.problem import Problem
+from fairmdp.solution.solution import Solution, Status
+from fairmdp.solvers import conflict
+from fairmdp.solvers.colgen import run_colgen
+from fairmdp.solvers.infeasible import Witness
+from fairmdp.solvers.prices import dual_value, price_box, start_from, tightened
+from fairmdp.solvers.request import Progress, Request
 
-_HOT, _WARM = 0.01, 4e-4  # first temperature, in reward spans, without and with a start
-_COOLING, _CAREFUL = 0.15, 0.4  # factor from one temperature to the next, and where steps were many
-_MANY = 5
-_COLDEST = 1e-10
-_EVEN = 1e9  # a temperature at which all actions are alike
-_CALM = 0.3  # change of the log-policy, root mean square, below which a temperature is done
-_BOLD = 3.0  # and above which a step is not believed
-_LEAST = 1e-13  # a step this short says that rounding rules
-_STEPS = 300
-_PATIENCE = 80  # steps at one temperature
-_IMPROVEMENTS, _UNSETTLED = 50, 10  # policy improvements of one evaluation; evaluations that may need more
-_MET = 5e-10  # how far a quota may be missed here: half of what the certificate forgives
-_NARROW = 1e-7  # quotas with less room than this cannot be met with a margin
+
+@dataclass(frozen=True)
+class Tuning:
+    """Temperatures, in reward spans, and when a step, a temperature or the search is given up."""
+
+    hot: float = 0.01  # first temperature, without ...
+    warm: float = 4e-4  # ... and with a start
+    cooling: float = 0.15  # factor from one temperature to the next ...
+    careful: float = 0.4  # ... and where steps were many
+    many: int = 5
+    coldest: float = 1e-10
+    calm: float = 0.3  # change of the log-policy, root mean square, below which a temperature is done
+    bold: float = 3.0  # and above which a step is not believed
+    least: float = 1e-13  # a step this short says that rounding rules
+    steps: int = 300
+    patience: int = 80  # steps at one temperature
+    improvements: int = 50  # policy improvements of one evaluation
+    unsettled: int = 10  # evaluations that may need more
+    met: float = 5e-10  # how far a quota may be missed here: half of what the certificate forgives
+    narrow: float = 1e-7  # quotas with less room than this cannot be met with a margin
+    conflict: conflict.Tuning = conflict.USUAL
+
+
+USUAL = Tuning()
 
 
 @out_of_memory_is_a_message()
@@ -61,8 +76,9 @@ def solve_dual(
     tol: float = 1e-6,
     start: Solution | None = None,
     seconds: float | None = None,
-    progress: Callable[[dict[str, float]], None] | None = None,
+    progress: Progress | None = None,
     device: str = "cpu",
+    tuning: Tuning = USUAL,
 ) -> Solution:
     """Best gain under quotas by Newton's method on their prices: up to about a hundred quotas, any size.
 
@@ -74,22 +90,8 @@ def solve_dual(
     converge are factored instead; where Newton's method stalls, `solve_colgen` goes on from its prices,
     on the same device.
 
-    Parameters
-    ----------
-    problem
-        Model and quotas; a `DeviceProblem` is solved where it is.
-    tol
-        Certified gap, relative to the span of the rewards, up to which the answer is called optimal.
-    start
-        An earlier solution of the same states with other quotas or rewards: its prices (by quota name),
-        bias and visitation are where the search begins.
-    seconds
-        Time after which the search ends as if interrupted.
-    progress
-        Called at every temperature with ``upper``, ``lower``, ``gap``, ``worst_slack``, ``seconds``.
-    device
-        ``"cpu"``, or ``"cuda"`` for the first GPU: a certificate is made there, and for a `Problem` once
-        more on the CPU. Where no GPU can be used, a `DeviceError` says why.
+    Parameters are those of `solve`. Progress is reported at every temperature; of ``start`` the prices (by
+    quota name), the bias and the visitation are taken; ``tuning`` changes the time that the answer takes.
 
     Returns
     -------
@@ -104,25 +106,26 @@ def solve_dual(
     >>> sol.status.value, round(sol.gain, 5), sol.prices.round(3)
     ('optimal', 0.44342, array([0.   , 0.   , 0.521]))
     """
-    tol = check_tol(tol)
-    on_device = check_device(device) or isinstance(problem, DeviceProblem)
-    if problem.n_quotas == 0:
+    return run_dual(open_backend(problem, device), Request.of(tol, start, seconds, progress), tuning)
+
+
+def run_dual(backend: Backend, request: Request, tuning: Tuning = USUAL) -> Solution:
+    """`solve_dual` where a problem is already."""
+    if backend.n_quotas == 0:
         # No prices to look for: policy iteration is all there is to do.
-        return solve_colgen(problem, tol=tol, start=start, seconds=seconds, progress=progress, device=device)
-    deadline = Deadline(seconds)
-    search = _Search(problem, tol, deadline, progress, on_device)
-    notes: tuple[str, ...] = ()
+        return run_colgen(backend, request)
+    backend.require_memory(0)
+    search = _Search(backend, request, tuning)
+    stopped = Stop.NOT
     try:
-        stalled = search.run(start)
+        stalled = search.run()
     except STOPS as stop:
-        stalled, notes = False, (stop_note(stop),)
-    solution = search.solution(notes)
+        stalled, stopped = False, stop_of(stop)
+    solution = search.solution(stopped)
     if not stalled or solution.status in (Status.OPTIMAL, Status.INFEASIBLE):
         return solution
-    mixture = solve_colgen(
-        problem, tol=tol, start=solution, seconds=deadline.left, progress=progress, device=device
-    )
-    return replace(mixture, method=f"dual, which stalled, then {mixture.method}")
+    mixture = run_colgen(backend, request._replace(start=solution))
+    return replace(mixture, tried=("dual", *mixture.tried))
 
 
 class _StallError(Exception):
@@ -135,10 +138,10 @@ class _Point:
 
     mu: Floats  # (K,)
     tau: float
-    h: Floats  # (S,)
-    nu: Floats  # (S,)
+    h: Any  # (S,)
+    nu: Any  # (S,)
     backup: Backup
-    chain: Chain
+    chain: Any
     shares: Floats  # (K,)
     gain: float  # r @ x
     beta: float  # smoothed gain of the priced MDP
@@ -152,40 +155,29 @@ class _Point:
 class _Search:
     """Newton's method with what it has proved so far, in units of the reward span."""
 
-    def __init__(
-        self,
-        problem: Problem | DeviceProblem,
-        tol: float,
-        deadline: Deadline,
-        progress: Callable[[dict[str, float]], None] | None,
-        on_device: bool,
-    ) -> None:
-        r = problem.mdp.r
-        self.problem, self.tol, self.deadline, self.progress = problem, tol, deadline, progress
-        self.began = time.perf_counter()
-        self.base, self.scale = float(r.min()), float(r.max() - r.min()) or 1.0
-        self.device = kernels_for(problem, self.base, self.scale, on_device)
-        self.low, self.high = price_box(problem)
-        self.owed_slack = np.where(self.high - self.low < _NARROW, 0.0, self.device.margin) - _MET  # (K,)
+    def __init__(self, backend: Backend, request: Request, tuning: Tuning) -> None:
+        self.backend, self.request, self.tuning, self.tol = backend, request, tuning, request.tol
+        self.chains = backend.way("sweeps")
+        self.began, self.swept = time.perf_counter(), backend.sweeps
+        self.low, self.high = price_box(backend)
+        self.owed_slack = (
+            np.where(self.high - self.low < tuning.narrow, 0.0, backend.margin) - tuning.met
+        )  # (K,)
         self.upper, self.lower, self.slack = math.inf, -math.inf, -math.inf
-        self.witness = self.device.full(0.0), np.zeros(problem.n_quotas)
-        self.policy: Floats | None = None
+        self.witness = backend.full(0.0), np.zeros(backend.n_quotas)
+        self.best: tuple[Any, Any] | None = None  # fair policy that earns most, its stationary distribution
         self.point: _Point | None = None
         self.unsettled = 0
         self.doubted = False
-        self.counters = {"steps": 0.0, "levels": 1.0, "sweeps": 0.0}
+        self.counters = {"steps": 0.0, "levels": 1.0}
 
-    def run(self, start: Solution | None) -> bool:
+    def run(self) -> bool:
         """Search for prices; returns whether that came to a halt before its end."""
-        S, K = self.problem.mdp.n_states, self.problem.n_quotas
-        if start is None:
-            mu, h, nu, tau = np.zeros(K), self.device.full(0.0), self.device.full(1 / S), _HOT
-        else:
-            mu, *vectors = start_from(self.problem, start, self.scale)
-            h, nu, tau = *map(self.device.put, vectors), _WARM
+        mu, h, nu = start_from(self.backend, self.request.start)
+        tau = self.tuning.hot if self.request.start is None else self.tuning.warm
         for retry in range(2):
             if retry:
-                self.device = self.device.patient()
+                self.chains = self.backend.patient()
             if self.point is not None:
                 mu, h, nu, tau = self.point.mu, self.point.h, self.point.nu, self.point.tau
             try:
@@ -195,142 +187,133 @@ class _Search:
                 continue
         return True
 
-    def solution(self, notes: tuple[str, ...]) -> Solution:
+    def solution(self, stopped: Stop) -> Solution:
         """What the search amounts to."""
-        h, mu = self.witness[0] * self.scale, self.witness[1] * self.scale
-        counters = {**self.counters, "sweeps": self.device.sweeps}
-        method = "dual: Newton's method on the prices of the quotas"
-        if self.upper < 0 and isinstance(self.problem, Problem):
-            infeasible = prove_infeasible(
-                self.problem,
-                self.device.get(h),
-                mu,
-                tol=self.tol,
-                method=method,
-                counters=counters,
-                began=self.began,
-                deadline=self.deadline,
-            )
+        backend = self.backend
+        h, mu = self.witness[0] * backend.scale, self.witness[1] * backend.scale
+        counters = {**self.counters, "sweeps": backend.sweeps - self.swept}
+        if self.upper < 0 and backend.host is not None:
+            infeasible = conflict.prove_infeasible(
+                backend.host, Witness(backend.get(h), mu), tol=self.tol, method="dual", counters=counters,
+                began=self.began, deadline=self.request.deadline, tuning=self.tuning.conflict,
+            )  # fmt: skip
             if infeasible is not None:
                 return infeasible
-        policy = self.policy
-        if policy is None:
-            last = self.point and self.point.backup
-            policy = (last or self.device.improve(self.device.full(0.0), 0 * mu, _EVEN)).pi
-        return conclude_where(
-            self.problem, self.device, policy, h, mu, tol=self.tol, method=method, counters=counters,
-            notes=notes, began=self.began,
+        last = self.point and (self.point.backup.pi, self.point.nu)
+        policy, nu = self.best or last or (backend.uniform(), None)
+        return certify(
+            backend, policy, h, mu, nu=nu, tol=self.tol, method="dual", counters=counters,
+            began=self.began, stopped=stopped,
         )  # fmt: skip
 
     def _descend(self, mu: Floats, h: Floats, nu: Floats, tau: float) -> None:
         """Newton steps at falling temperatures until the gap is closed."""
         point = self._evaluate(mu, h, nu, tau)
-        H: F4 | None = None
+        H: Any = None
         radius, taken = 1.0, 0
-        for _ in range(_STEPS):
+        for _ in range(self.tuning.steps):
             self._record(point)
-            if self.upper - self.lower <= 0.9 * self.tol or self.upper < 0 or point.tau < _COLDEST:
+            if self.upper - self.lower <= 0.9 * self.tol or self.upper < 0 or point.tau < self.tuning.coldest:
                 self._report()
                 return
             self.counters["steps"] += 1
-            H, left = self.device.block(point.chain, point.backup.pi, point.shares, H, 3e-3)
+            F = self.backend.quota_block(point.backup.pi, point.shares)
+            H, left = self.chains.biases(point.chain, F, H, self.backend.n_quotas, 3e-3)
             _require(left <= 0.1)
             new, radius, cooled = self._step(point, H, radius, taken)
             taken = 0 if cooled else taken + 1
-            _require(taken <= _PATIENCE)
+            _require(taken <= self.tuning.patience)
             if cooled:
                 self._report()
                 self.counters["levels"] += 1
             point = new
 
-    def _step(self, point: _Point, H: F4, radius: float, taken: int) -> tuple[_Point, float, bool]:
+    def _step(self, point: _Point, H: Any, radius: float, taken: int) -> tuple[_Point, float, bool]:
         """One Newton step in a box that shrinks until the step keeps its promise; cools where calm."""
         low, high = self._aim(point.mu)
-        C = self.device.curvature(point.backup.pi, point.nu, H)
+        C = self.backend.curvature(point.backup.pi, point.nu, H)
         A = C / point.tau
         A += (1e-12 * np.trace(A) + 1e-15) * np.eye(point.mu.size)
-        f = point.beta - paid(point.mu, low, high)
+        f = point.beta - dual_value(point.mu, low, high)
         while True:
             d = price_step(A, point.shares, point.mu, low, high, radius, 10_000)
             change = math.sqrt(max(float(d @ C @ d), 0.0)) / point.tau
             reach = float(np.abs(d).max(initial=0.0))
-            if change > _BOLD:
+            if change > self.tuning.bold:
                 if not self.doubted and self._impossible(point):
                     return point, radius, False
                 radius = 0.7 * min(radius, reach)
                 continue
             mu = point.mu + d
-            promised = (
-                paid(mu, low, high) - paid(point.mu, low, high) - float(point.shares @ d + d @ A @ d / 2)
-            )
-            tau = (
-                self._next_tau(point, taken) if change < _CALM and promised <= 0.1 * point.tau else point.tau
-            )
-            new = self._evaluate(mu, self.device.shift(point.h, H, d), point.nu, tau)
+            gained = float(point.shares @ d + d @ A @ d / 2)
+            promised = dual_value(mu, low, high) - dual_value(point.mu, low, high) - gained
+            calm = change < self.tuning.calm and promised <= 0.1 * point.tau
+            tau = self._next_tau(point, taken) if calm else point.tau
+            new = self._evaluate(mu, self.backend.shift(point.h, H, d), point.nu, tau)
             if tau < point.tau:
                 return new, radius, True
-            kept = f - new.beta + paid(mu, low, high)
+            kept = f - new.beta + dual_value(mu, low, high)
             if kept >= 0.1 * promised - 1e-4 * tau:  # beta is known to about 1e-4 tau
                 return new, max(radius, 3 * reach) if kept > 0.5 * promised else radius, False
             radius = 0.25 * min(radius, reach)
-            _require(radius > _LEAST)
+            _require(radius > self.tuning.least)
 
     def _impossible(self, point: _Point) -> bool:
         """Whether quotas that ask for large steps are beyond reach, as far as a quick look tells."""
         self.doubted = True
-        if isinstance(self.problem, DeviceProblem):
+        if self.backend.host is None:
             return False
         short = (point.shares < self.low).astype(float) - (point.shares > self.high)
-        proof = quick_proof(self.problem, short)
+        proof = conflict.quick_proof(self.backend.host, short, self.tuning.conflict)
         if proof is not None:
-            self.witness, self.upper = (self.device.put(proof[0]), proof[1]), -1.0
+            self.witness, self.upper = (self.backend.put(proof.h), proof.mu), -1.0
         return proof is not None
 
     def _next_tau(self, point: _Point, taken: int) -> float:
         """Temperature to go on with: lower while entropy costs too much and the quotas nearly hold."""
         if point.entropy <= 0.5 * self.tol or self._slack(point) < -1e-2 * point.tau:
             return point.tau
-        cooling = _COOLING if taken < _MANY else _CAREFUL
+        cooling = self.tuning.cooling if taken < self.tuning.many else self.tuning.careful
         return point.tau * max(cooling, math.sqrt(0.4 * self.tol / point.entropy))
 
     def _evaluate(self, mu: Floats, h: Floats, nu: Floats, tau: float) -> _Point:
         """Soft policy iteration at fixed prices, from a guess of the relative values."""
-        device = self.device
+        backend, chains = self.backend, self.chains
         enough = max(min(1e-2 * tau, 0.2 * self.tol), 1e-3 * tau)
-        backup = device.improve(h, mu, tau)
-        chain = device.follow(backup.pi)
-        for _ in range(_IMPROVEMENTS):
-            self.deadline.check()
+        backup = backend.improve(h, mu, tau)
+        chain = backend.follow(backup.pi)
+        for _ in range(self.tuning.improvements):
+            self.request.deadline.check()
             span = backup.high - backup.low
             if span <= enough:
                 break
-            h, left = device.settle(chain, h, backup.e, 0.02 * span)
+            h, left = chains.evaluate(chain, h, backup.e, 0.02 * span)
             _require(left <= 0.5 * span)
-            backup = device.improve(h, mu, tau)
-            chain = device.follow(backup.pi)
+            backup = backend.improve(h, mu, tau)
+            chain = backend.follow(backup.pi)
         else:
             self.unsettled += 1
-            _require(self.unsettled <= _UNSETTLED)
+            _require(self.unsettled <= self.tuning.unsettled)
         exact = min(1e-9, 1e-5 * tau)
-        nu, error = device.law(chain, nu, exact)
+        nu, error = chains.stationary(chain, nu, exact)
         _require(error <= 10 * exact)
-        shares, gain, beta = device.totals(backup.pi, nu, backup.e)
+        shares, gain, beta = backend.totals(backup.pi, nu, backup.e)
         return _Point(mu, tau, h, nu, backup, chain, shares, gain, beta)
 
     def _aim(self, mu: Floats) -> tuple[Floats, Floats]:
         """Quotas tightened, at a tenth of the tolerance, so that they hold once they are nearly met."""
-        hair = max(0.1 * self.tol / (1 + float(np.abs(mu).sum())), 1.5 * self.device.margin)
-        return tightened(self.low, self.high, hair)
+        margin = max(0.1 * self.tol / (1 + float(np.abs(mu).sum())), 1.5 * self.backend.margin)
+        return tightened(self.low, self.high, margin)
 
     def _record(self, point: _Point) -> None:
         """Keep the best ceiling and the best fair policy."""
-        upper = point.backup.top - paid(point.mu, self.low, self.high)
+        upper = point.backup.top - dual_value(point.mu, self.low, self.high)
         if upper < self.upper:
             self.upper, self.witness = upper, (point.h, point.mu)
         met = bool((self._room(point) >= self.owed_slack).all())
         if met and point.gain > self.lower:
             self.lower, self.slack = point.gain, self._slack(point)
-            self.policy = point.backup.pi
+            self.best = point.backup.pi, point.nu
         self.point = point
 
     def _room(self, point: _Point) -> Floats:
@@ -341,10 +324,11 @@ class _Search:
         return float(self._room(point).min(initial=math.inf))
 
     def _report(self) -> None:
-        if self.progress is not None:
-            upper, lower = self.base + self.upper * self.scale, self.base + self.lower * self.scale
+        if self.request.progress is not None:
+            base, scale = self.backend.base, self.backend.scale
+            upper, lower = base + self.upper * scale, base + self.lower * scale
             seconds = time.perf_counter() - self.began
-            self.progress(
+            self.request.progress(
                 dict(upper=upper, lower=lower, gap=upper - lower, worst_slack=self.slack, seconds=seconds)
             )
 

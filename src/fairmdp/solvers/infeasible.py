@@ -1,151 +1,225 @@
 """Quotas that cannot be met: the proof, and the reason in the user's terms.
 
-The elastic program ``min sum e`` with ``G x + e_low - e_high`` inside the bounds always has a solution;
-where its value is positive, its duals are a proof that no policy meets the quotas, and ``e`` says how
-little the bounds would have to move.
+The elastic problem ``min sum e`` with ``G x + e_low - e_high`` inside the bounds always has a solution; where
+its value is positive, its prices are a proof that no policy meets the quotas, and ``e`` says how little the
+bounds would have to move. An `Engine` solves it and two relatives of it; this module asks for a smallest
+conflict, for what each of its quotas could have alone, and for what all could have together. `Programs` are
+linear programs over all pairs; `conflict.Columns` does without.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy.sparse import csr_array, eye_array, vstack
 
+from fairmdp.backends.flow_lp import FlowLP
 from fairmdp.certificate import rounded
 from fairmdp.certificate.checker import factor_limit, reach_limit
-from fairmdp.problem import Problem
-from fairmdp.solution import Infeasibility, Solution
-from fairmdp.solvers.conclude import conclude, conclude_infeasible
-from fairmdp.solvers.flow_lp import Answer, FlowLP
-from fairmdp.solvers.policy import policy_of
-from fairmdp.validation import Floats
+from fairmdp.certificate.claim import certify_infeasible, certify_policy
+from fairmdp.chains.policy import policy_of
+from fairmdp.deadline import Deadline
+from fairmdp.model.checks import Floats
+from fairmdp.model.problem import Problem
+from fairmdp.solution.solution import Infeasibility, Note, Remark, Solution, Status
+from fairmdp.solvers.connect import repair
 
-_PRICED = 1e-7  # a quota with a smaller price has no part in a conflict
-_LARGE_CONFLICT = 60  # quotas above which no smaller conflict is looked for
+_PRICED = 1e-7  # share of the largest price below which a quota has no part in a conflict
 _MOST_REACHES = 20  # quotas of a conflict whose own best share is worked out
+_ROOMS = (0.0, 1e-6, 1e-4)  # by which what is proposed may stay away from the edge of what can be met
+_USUAL_TOL = 1e-6  # gap up to which what is solved once more is optimal; it is to be fair, no more
 _DIGITS = 1e9  # nearest quotas are rounded to this many parts, towards what can be met
-_NOT_SMALLEST = "the conflict is large, and a part of it may be enough"
-_EDGE = "the quotas lie within rounding of what can be met: neither a fair policy nor its absence is proved"
+
+
+class Witness(NamedTuple):
+    """Relative values and prices, and where they prove something whatever they stand for."""
+
+    h: Floats  # (S,)
+    mu: Floats  # (K,)
+
+
+class Engine(Protocol):
+    """What answers questions about quotas that cannot be met together."""
+
+    @property
+    def most(self) -> float:
+        """Quotas above which no smaller conflict is looked for."""
+
+    def elastic(self, kept: Sequence[int]) -> Witness:
+        """Witness of the least total break of some of the quotas."""
+
+    def reach(self, k: int, capped: bool) -> Floats:
+        """Relative values that limit the share of one quota alone, from above or from below, (S,)."""
+
+    def factor(self) -> Witness | None:
+        """Witness of the largest factor on all ``at_least`` that can be met together with the caps."""
+
+    def stretch(self) -> tuple[Floats, Floats]:
+        """By how much the bounds have to give way at least in total, below and above, (K,) each."""
+
+    def meets(self, problem: Problem) -> bool:
+        """Whether a policy is found and proved that meets other bounds of the same quotas."""
 
 
 def explain(problem: Problem, *, tol: float, method: str, start: float) -> Solution:
     """Prove that the quotas cannot be met and say why, or return UNDECIDED where that cannot be proved."""
-    lp = _Elastic(problem)
-    first = lp.run()
-    counters = {"iterations": float(first.iterations)}
-    conflict, last = _smallest_conflict(lp, first)
-    prices, ceiling = _proof(problem, conflict, last)
-    smallest = ceiling < 0 and len(conflict) <= _LARGE_CONFLICT
-    if ceiling >= 0:  # the last program's duals may be poor where the first one's are not
-        conflict, last = np.flatnonzero(np.abs(first.mu) > _PRICED).tolist(), first
-        prices, ceiling = _proof(problem, conflict, first)
-    if ceiling >= 0:
-        return conclude(
+    engine = Programs(problem)
+    first = engine.elastic(range(problem.n_quotas))
+    x, counters = engine.x, {"iterations": float(engine.iterations)}
+    witness, smallest = smallest_conflict(problem, engine, first)
+    proved = ceiling_at_rest(problem, witness) < 0
+    why = reasons(problem, engine, witness.mu) if proved else None
+    counters["seconds"] = time.perf_counter() - start
+    if not proved:
+        edge = (Note(Remark.AT_THE_EDGE),)
+        return certify_policy(
             problem,
-            policy_of(problem.mdp, first.x),
-            last.h,
-            prices,
+            policy_of(problem.mdp, x),
+            *witness,
             tol=tol,
             method=method,
-            counters={**counters, "seconds": time.perf_counter() - start},
-            notes=(_EDGE,),
+            counters=counters,
+            notes=edge,
         )
-    looked_at = conflict[:_MOST_REACHES]
-    reach_bias = np.array([_reach_witness(problem, k, capped=prices[k] < 0) for k in looked_at])
+    notes = () if smallest else (Note(Remark.CONFLICT_MAY_SHRINK),)
+    return certify_infeasible(problem, *witness, why, tol=tol, method=method, counters=counters, notes=notes)
+
+
+def ceiling_at_rest(problem: Problem, witness: Witness) -> float:
+    """Ceiling without rewards: negative where no policy meets the quotas."""
+    return rounded.ceiling(problem, np.zeros(problem.mdp.n_pairs), *witness)
+
+
+def smallest_conflict(problem: Problem, engine: Engine, witness: Witness) -> tuple[Witness, bool]:
+    """Proof that charges as few quotas as a deletion filter leaves, and whether there are no fewer."""
+    witness = _without_specks(witness)
+    if np.count_nonzero(witness.mu) > engine.most:
+        return witness, False
+    needed: set[int] = set()
+    while True:
+        charged = np.flatnonzero(witness.mu).tolist()
+        open_ = [k for k in charged if k not in needed]
+        if not open_:
+            return witness, True
+        k = min(open_, key=lambda j: abs(witness.mu[j]))
+        fewer = _without_specks(engine.elastic([j for j in charged if j != k]))
+        if ceiling_at_rest(problem, fewer) < 0:
+            witness = fewer
+        else:
+            needed.add(k)
+
+
+def reasons(problem: Problem, engine: Engine, prices: Floats) -> Infeasibility:
+    """What the quotas of a conflict could have, each alone and together."""
+    conflict = tuple(np.flatnonzero(prices).tolist())
+    looked_at = [(k, bool(prices[k] < 0)) for k in conflict[:_MOST_REACHES]]
+    reach_bias = np.array([engine.reach(k, capped) for k, capped in looked_at])
     reach = [
-        reach_limit(problem, k, h, capped=prices[k] < 0) for k, h in zip(looked_at, reach_bias, strict=True)
+        reach_limit(problem, k, h, capped=capped)
+        for (k, capped), h in zip(looked_at, reach_bias, strict=True)
     ]
-    factor, factor_bias, factor_prices = common_factor(problem)
-    nearest = lp.nearest(first)
-    why = Infeasibility(
-        tuple(conflict), np.array(reach), reach_bias, factor, factor_bias, factor_prices, *nearest
-    )
-    counters["seconds"] = time.perf_counter() - start
-    notes = () if smallest else (_NOT_SMALLEST,)
-    return conclude_infeasible(
-        problem, last.h, prices, why, tol=tol, method=method, counters=counters, notes=notes
+    factor = common_factor(problem, engine)
+    if factor[0] is not None and not _reaches(problem, engine, factor[0]):
+        factor = _no_factor(problem)
+    return Infeasibility(conflict, np.array(reach), reach_bias, *factor, *_nearest(problem, engine))
+
+
+def common_factor(problem: Problem, engine: Engine | None = None) -> tuple[float | None, Floats, Floats]:
+    """Largest factor on all ``at_least`` that can be met together with the caps, and its witness."""
+    found = (engine or Programs(problem)).factor() if problem.at_least.any() else None
+    if found is None:
+        return _no_factor(problem)
+    limit = factor_limit(problem, *found)
+    return (limit if math.isfinite(limit) else None), *found
+
+
+def _no_factor(problem: Problem) -> tuple[float | None, Floats, Floats]:
+    return None, np.zeros(problem.mdp.n_states), np.zeros(problem.n_quotas)
+
+
+def _reaches(problem: Problem, engine: Engine, factor: float) -> bool:
+    """Whether a policy is proved to meet the factor, or nearly: occupancies may mix what no policy can."""
+    return any(
+        engine.meets(problem.with_bounds(np.minimum((factor - room) * problem.at_least, problem.at_most)))
+        for room in _ROOMS
+        if factor > room
     )
 
 
-class _Elastic:
-    """The elastic program over a changing choice of quotas."""
+def _without_specks(witness: Witness) -> Witness:
+    size = np.abs(witness.mu)
+    return witness._replace(mu=np.where(size > _PRICED * size.max(initial=0.0), witness.mu, 0.0))
+
+
+def _nearest(problem: Problem, engine: Engine) -> tuple[Floats, Floats]:
+    """Bounds that a policy is proved to meet, moved as little as possible in total; else those given."""
+    raised, lowered = engine.stretch()
+    moved = 1 / _DIGITS
+    for room in _ROOMS:
+        down = np.floor((problem.at_least - raised - room) * _DIGITS) / _DIGITS
+        up = np.ceil((problem.at_most + lowered + room) * _DIGITS) / _DIGITS
+        at_least = np.where(raised > moved, np.clip(down, 0, 1), problem.at_least)
+        at_most = np.where(lowered > moved, np.clip(up, 0, 1), problem.at_most)
+        if engine.meets(problem.with_bounds(at_least, at_most)):
+            return at_least, at_most
+    return problem.at_least, problem.at_most
+
+
+class Programs:
+    """An `Engine` of linear programs over all state-action pairs."""
+
+    most = 60
 
     def __init__(self, problem: Problem) -> None:
-        K = problem.n_quotas
         self._problem = problem
+        K = problem.n_quotas
         stretch = vstack([eye_array(K), -eye_array(K)], format="csr")
         self._lp = FlowLP(problem, np.zeros(problem.mdp.n_pairs), extra=stretch, c_extra=-np.ones(2 * K))
+        self._kept = set(range(K))
+        self._stretch: tuple[Floats, Floats] | None = None
 
-    def run(self) -> Answer:
-        return self._lp.find()
+    def elastic(self, kept: Sequence[int]) -> Witness:
+        """Witness of the least total break; the first one, of all quotas, is also that of the nearest."""
+        for k in self._kept ^ set(kept):
+            asked = (self._problem.at_least[k], self._problem.at_most[k]) if k in kept else (0.0, 1.0)
+            self._lp.set_quota(k, *asked)
+        self._kept = set(kept)
+        answer = self._lp.find()
+        if self._stretch is None:
+            raised, lowered = np.split(answer.extra, 2)
+            self._stretch, self.x, self.iterations = (raised, lowered), answer.x, answer.iterations
+        return Witness(answer.h, answer.mu)
 
-    def drop(self, k: int) -> None:
-        self._lp.set_quota(k, 0.0, 1.0)
+    def reach(self, k: int, capped: bool) -> Floats:
+        """Relative values that limit the share of one quota alone."""
+        counts = self._problem.members[[k]].toarray()[0] * (-1.0 if capped else 1.0)
+        return FlowLP(self._problem.without_quotas(), counts).find().h
 
-    def restore(self, k: int) -> None:
-        self._lp.set_quota(k, self._problem.at_least[k], self._problem.at_most[k])
+    def factor(self) -> Witness | None:
+        """Witness of the largest common factor; None where the caps alone are too much."""
+        problem = self._problem
+        # G x - alpha * at_least >= 0, with alpha a column; the tiny positive bound keeps the row one-sided.
+        scaled = problem.with_bounds(at_least=np.minimum(problem.at_least, 1e-300))
+        column = csr_array(-problem.at_least[None, :])
+        answer = FlowLP(scaled, np.zeros(problem.mdp.n_pairs), extra=column, c_extra=np.ones(1)).run()
+        return None if answer is None else Witness(answer.h, answer.mu)
 
-    def nearest(self, answer: Answer) -> tuple[Floats, Floats]:
-        """Bounds that can be met, moved as little as possible in total."""
-        raised, lowered = np.split(answer.extra, 2)
-        at_least, at_most = self._problem.at_least, self._problem.at_most
-        down = np.floor((at_least - raised) * _DIGITS) / _DIGITS
-        up = np.ceil((at_most + lowered) * _DIGITS) / _DIGITS
-        moved = 1 / _DIGITS
-        return (
-            np.where(raised > moved, np.clip(down, 0, 1), at_least),
-            np.where(lowered > moved, np.clip(up, 0, 1), at_most),
-        )
+    def stretch(self) -> tuple[Floats, Floats]:
+        """What the first elastic program moved."""
+        assert self._stretch is not None
+        return self._stretch
 
-
-def _proof(problem: Problem, conflict: list[int], answer: Answer) -> tuple[Floats, float]:
-    """Prices of a conflict alone, and what they prove: negative where it cannot be met."""
-    prices = np.zeros(problem.n_quotas)
-    prices[conflict] = answer.mu[conflict]
-    return prices, rounded.ceiling(problem, np.zeros(problem.mdp.n_pairs), answer.h, prices)
-
-
-def _smallest_conflict(lp: _Elastic, first: Answer) -> tuple[list[int], Answer]:
-    """Quotas that cannot hold together, none of which can be spared, and their proof: a deletion filter."""
-    priced = np.abs(first.mu) > _PRICED
-    suspects = np.flatnonzero(priced).tolist()
-    if len(suspects) > _LARGE_CONFLICT:
-        return suspects, first
-    for k in np.flatnonzero(~priced).tolist():
-        lp.drop(k)
-    needed: list[int] = []
-    last = first
-    while suspects:
-        k = suspects.pop()
-        lp.drop(k)
-        without = lp.run()
-        if without.objective < -_PRICED:
-            last = without
-            priced = np.abs(without.mu) > _PRICED
-            suspects = [j for j in suspects if priced[j]]
-        else:
-            lp.restore(k)
-            needed.append(k)
-    return sorted(needed), lp.run() if last is not first else first
-
-
-def _reach_witness(problem: Problem, k: int, *, capped: bool) -> Floats:
-    """Relative values that prove the largest share of one quota alone, or its smallest."""
-    counts = problem.members[[k]].toarray()[0] * (-1.0 if capped else 1.0)
-    return FlowLP(problem.without_quotas(), counts).find().h
-
-
-def common_factor(problem: Problem) -> tuple[float | None, Floats, Floats]:
-    """Largest factor on all ``at_least`` that can be met together with the caps, and its witness."""
-    S, K = problem.mdp.n_states, problem.n_quotas
-    # G x - alpha * at_least >= 0, with alpha a column; the tiny positive bound keeps the row one-sided.
-    scaled = problem.with_bounds(at_least=np.minimum(problem.at_least, 1e-300))
-    answer = FlowLP(
-        scaled, np.zeros(problem.mdp.n_pairs), extra=csr_array(-problem.at_least[None, :]), c_extra=np.ones(1)
-    ).run()
-    if answer is None or not problem.at_least.any():
-        return None, np.zeros(S), np.zeros(K)
-    limit = factor_limit(problem, answer.h, answer.mu)
-    return (limit if math.isfinite(limit) else None), answer.h, answer.mu
+    def meets(self, problem: Problem) -> bool:
+        """Solve the program once more, with other bounds, and believe what is proved of its policy."""
+        answer = FlowLP(problem, problem.mdp.r).run()
+        if answer is None:
+            return False
+        policy = policy_of(problem.mdp, answer.x)
+        found = certify_policy(problem, policy, answer.h, answer.mu, tol=_USUAL_TOL, method="lp")
+        if found.status is Status.UNDECIDED:
+            found = repair(problem, found, start=time.perf_counter(), deadline=Deadline(None))
+        return found.status in (Status.OPTIMAL, Status.FEASIBLE)

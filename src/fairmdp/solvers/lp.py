@@ -7,16 +7,18 @@ from dataclasses import replace
 
 import numpy as np
 
+from fairmdp.backends.flow_lp import Algorithm, Answer, FlowLP
 from fairmdp.certificate import rounded
-from fairmdp.problem import Problem
-from fairmdp.solution import Solution, Status
-from fairmdp.solvers.conclude import check_tol, conclude
-from fairmdp.solvers.deadline import Deadline, OutOfTimeError, stop_note
-from fairmdp.solvers.flow_lp import Algorithm, Answer, FlowLP
+from fairmdp.certificate.claim import certify_policy
+from fairmdp.certificate.facts import check_tol
+from fairmdp.chains.policy import policy_of, uniform_policy
+from fairmdp.deadline import Deadline, OutOfTimeError, Stop, stop_of
+from fairmdp.model.problem import Problem
+from fairmdp.solution.solution import Solution, Status
+from fairmdp.solvers.connect import repair
 from fairmdp.solvers.infeasible import explain
-from fairmdp.solvers.policy import policy_of, uniform_policy
-from fairmdp.solvers.prices import legal
-from fairmdp.solvers.repair import repair
+from fairmdp.solvers.prices import dual_feasible
+from fairmdp.solvers.request import Progress
 
 
 def solve_lp(
@@ -93,7 +95,7 @@ class WarmLP:
         self._tol = check_tol(tol)
         self._lp: FlowLP | None = None
 
-    def solve(self, problem: Problem) -> Solution:
+    def solve(self, problem: Problem, progress: Progress | None = None) -> Solution:
         """Best gain of the same model and quotas as before, under these bounds."""
         start = time.perf_counter()
         if self._lp is None:
@@ -105,15 +107,15 @@ class WarmLP:
 
 def _solve(problem: Problem, lp: FlowLP, *, tol: float, start: float, deadline: Deadline) -> Solution:
     """Run a program and claim what can be proved of its policy, or that there is none."""
-    method = f"lp: HiGHS {lp.algorithm} over all state-action pairs"
-    notes: tuple[str, ...] = ()
+    method = "lp" if lp.algorithm == "simplex" else lp.algorithm
+    stopped = Stop.NOT
     try:
         answer = lp.run()
     except OutOfTimeError as stop:
-        answer, notes = _provable(problem, lp.point()), (stop_note(stop),)
+        answer, stopped = _provable(problem, lp.point()), stop_of(stop)
     if answer is None:
         return explain(problem, tol=tol, method=method, start=start)
-    solution = conclude(
+    solution = certify_policy(
         problem,
         policy_of(problem.mdp, answer.x),
         answer.h,
@@ -121,9 +123,9 @@ def _solve(problem: Problem, lp: FlowLP, *, tol: float, start: float, deadline: 
         tol=tol,
         method=method,
         counters={"iterations": answer.iterations, "seconds": time.perf_counter() - start},
-        notes=notes,
+        stopped=stopped,
     )
-    if solution.status is Status.OPTIMAL or notes:
+    if solution.status is Status.OPTIMAL or stopped:
         return solution
     return repair(problem, solution, start=start, deadline=deadline)
 
@@ -132,7 +134,7 @@ def _provable(problem: Problem, answer: Answer) -> Answer:
     """Policy and ceiling for want of better ones where HiGHS was cut off too early for its own."""
     if not answer.x.any():
         answer = replace(answer, x=uniform_policy(problem.mdp))
-    mu = legal(problem, answer.mu)
+    mu = dual_feasible(problem, answer.mu)
     none = np.zeros(problem.mdp.n_states), np.zeros(problem.n_quotas)
     h, mu = min((none, (answer.h, mu)), key=lambda pair: rounded.ceiling(problem, problem.mdp.r, *pair))
     return replace(answer, h=h, mu=mu)

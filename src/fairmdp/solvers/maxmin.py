@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 
 import numpy as np
 from scipy.sparse import csr_array
 
+from fairmdp.backends.flow_lp import Answer, FlowLP
 from fairmdp.certificate import rounded
 from fairmdp.errors import ProblemError
-from fairmdp.problem import Problem
-from fairmdp.solution import Solution, Status
-from fairmdp.solvers.flow_lp import Answer, FlowLP
+from fairmdp.model.checks import Bools, Floats
+from fairmdp.model.problem import Problem
+from fairmdp.solution.solution import Note, Remark, Solution, Status
 from fairmdp.solvers.lp import solve_lp
-from fairmdp.validation import Bools, Floats
 
-_HAIR = 1e-12  # share by which the common level is lowered, so that rounding leaves a policy
+_MARGIN = 1e-12  # share by which the common level is lowered, so that rounding leaves a policy
+_NEXT_TO_NOTHING = 1e-300  # a bound that only makes a row of a quota, and a price on it one that counts
 _PRICED = 1e-7  # a group with a smaller price does not hold the level down
 
 
@@ -55,33 +57,32 @@ def solve_max_min(problem: Problem, *, leximin: bool = False, tol: float = 1e-6)
     )
     open_groups = groups
     at_least = problem.at_least.copy()
-    limit = None
+    limit = math.nan
     while open_groups.any():
         answer = _common_level(problem, at_least, open_groups)
         at_least[open_groups] = answer.extra[0]
-        if limit is None:
+        if math.isnan(limit):
             limit = _proven_limit(problem, groups, answer)
         if not leximin:
             break
         holding = open_groups & (answer.mu > _PRICED)
         open_groups = open_groups & ~holding if holding.any() else np.zeros_like(groups)
-    asked = problem.with_bounds(np.where(groups, np.maximum(at_least - _HAIR, 0.0), at_least))
+    asked = problem.with_bounds(np.where(groups, np.maximum(at_least - _MARGIN, 0.0), at_least))
     solution = solve_lp(asked, tol=tol)
     if solution.status is Status.INFEASIBLE:
         raise AssertionError("shares that some policy has cannot be infeasible")
-    kind = "leximin" if leximin else "max-min"
     return replace(
         solution,
-        method=f"{kind}: {solution.method}",
+        method="leximin" if leximin else "max-min",
         counters={**solution.counters, "seconds": time.perf_counter() - began},
-        notes=(*solution.notes, f"no policy gives every group more than {limit:.9g}"),
+        notes=(*solution.notes, Note(Remark.BEST_LEAST_SHARE, limit)),
     )
 
 
 def _common_level(problem: Problem, fixed: Floats, open_groups: Bools) -> Answer:
     """Raise t as far as all open groups can have it while the others keep what is fixed."""
-    # Rows G x - t >= 0 of the open groups; the tiny bound only makes them rows.
-    asked = problem.with_bounds(np.where(open_groups, 1e-300, fixed))
+    # Rows G x - t >= 0 of the open groups.
+    asked = problem.with_bounds(np.where(open_groups, _NEXT_TO_NOTHING, fixed))
     column = csr_array(-open_groups.astype(float)[None, :])
     answer = FlowLP(asked, np.zeros(problem.mdp.n_pairs), extra=column, c_extra=np.ones(1)).run()
     if answer is None:  # what is fixed for groups was found by the last level
@@ -92,4 +93,7 @@ def _common_level(problem: Problem, fixed: Floats, open_groups: Bools) -> Answer
 def _proven_limit(problem: Problem, groups: Bools, answer: Answer) -> float:
     """Proven bound on the share that all groups can have at once: a weighted mean is at least the least."""
     mu = np.where(groups, np.maximum(answer.mu, 0.0), answer.mu)
-    return rounded.ceiling(problem, np.zeros(problem.mdp.n_pairs), answer.h, mu) / float(mu[groups].sum())
+    asked = problem.with_bounds(
+        np.where(groups, np.maximum(problem.at_least, _NEXT_TO_NOTHING), problem.at_least)
+    )
+    return rounded.ceiling(asked, np.zeros(problem.mdp.n_pairs), answer.h, mu) / float(mu[groups].sum())

@@ -34,56 +34,56 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairmdp.chain import Chain
-from fairmdp.device_problem import DeviceProblem
+from fairmdp.backends.base import Backend
+from fairmdp.backends.cuda.device_problem import DeviceProblem
+from fairmdp.backends.cuda.launcher import out_of_memory_is_a_message
+from fairmdp.backends.opening import open_backend
+from fairmdp.certificate.claim import certify, certify_policy
+from fairmdp.chains.chain import Chain
+from fairmdp.chains.policy import policy_of
+from fairmdp.deadline import STOPS, Stop, stop_of
 from fairmdp.errors import ProblemError
-from fairmdp.kernels import proximal as numba_kernels
-from fairmdp.kernels.cuda.launcher import out_of_memory_is_a_message
-from fairmdp.kernels.proximal import Place
-from fairmdp.problem import Problem
-from fairmdp.solution import Solution, Status
-from fairmdp.solvers.conclude import check_tol, conclude
-from fairmdp.solvers.deadline import STOPS, Deadline, stop_note
+from fairmdp.model.checks import Bools, Floats
+from fairmdp.model.problem import Problem
+from fairmdp.solution.solution import Note, Remark, Solution, Status
 from fairmdp.solvers.infeasible import explain
-from fairmdp.solvers.on_device import (
-    check_device,
-    conclude_where,
-    proximal_kernels,
-    sweeps_on,
-)
-from fairmdp.solvers.policy import policy_of
-from fairmdp.solvers.proximal_layout import KernelSet, Layout, layout, place
-from fairmdp.validation import Bools, Floats
+from fairmdp.solvers.prices import check_start
+from fairmdp.solvers.request import Progress, Request
 
-Progress = Callable[[dict[str, float]], None]
 
-_OUTER = 250  # proximal steps before giving up
-_PATIENCE = 20  # proximal steps without halving the gap after which sigma may grow further and tau falls
-_SIGMA, _SIGMA_LIMIT, _SIGMA_MOST = 1.0, 4e2, 1e6
-_LARGE = 300_000  # states from which on sigma may grow to _LARGE_LIMIT, and a polish takes twice the steps
-_LARGE_LIMIT = 1e3
-_SIGMA_GROWTH = 1.5  # faster growth leaves the inner problems unsolved
-_INNER = 1.0  # inner problems stop at |g| < _INNER min(1, |z - z_k|) / sqrt(sigma)
-_NEWTON = 25
-_CG = 500
-_CG_TOL = 0.2
-_DAMPING = 1.0  # of Newton's steps, in units of |g|: less takes more CG
-_TAU = 3e-4  # weight of the dual proximal term, at most ...
-_TAU_GAP = 30.0  # ... and at most this many gaps
-_POLISH = 20  # Newton steps of a polish
-_POLISH_SIGMA = 0.03  # more keeps off bad pairs better, and takes more CG
-_POLISH_CG_TOL = 0.05
-_POLISH_FINE = 0.3  # flow residual that a polish may leave, in units of the raise
-_POLISH_EVERY = 2  # proximal steps from one policy to the next
-_RAISE = 0.05  # most by which quotas are raised
-_RAISE_COST = 0.3  # part of the gap that raising them may cost
-_SWEEPS = 15
-_NEARBY = 0.03  # gap below which a policy is worth making
-_WEIGHT_FLOOR = 0.05  # least weight of a state, relative to an even split
-_EXPLAIN_STATES = 300  # states up to which the reason for infeasibility is looked for
+@dataclass(frozen=True)
+class Tuning:
+    """Step sizes, accuracies and patience, by the garnets and queues of `benchmarks/problems`."""
 
-_IMPOSSIBLE = "bias and prices prove that no policy meets the quotas"
-_METHOD = "proximal: proximal points and semismooth Newton, quotas in the prox"
+    outer: int = 250  # proximal steps before giving up
+    patience: int = 20  # steps without halving the gap after which sigma may grow further and tau falls
+    sigma: float = 1.0
+    sigma_limit: float = 4e2
+    sigma_most: float = 1e6
+    sigma_growth: float = 1.5  # faster growth leaves the inner problems unsolved
+    large: int = 300_000  # states from which on sigma may grow further, and a polish takes twice the steps
+    large_limit: float = 1e3
+    inner: float = 1.0  # inner problems stop at |g| < inner min(1, |z - z_k|) / sqrt(sigma)
+    newton: int = 25
+    cg: int = 500
+    cg_tol: float = 0.2
+    damping: float = 1.0  # of Newton's steps, in units of |g|: less takes more CG
+    tau: float = 3e-4  # weight of the dual proximal term, at most ...
+    tau_gap: float = 30.0  # ... and at most this many gaps
+    polish: int = 20  # Newton steps of a polish
+    polish_sigma: float = 0.03  # more keeps off bad pairs better, and takes more CG
+    polish_cg_tol: float = 0.05
+    polish_fine: float = 0.3  # flow residual that a polish may leave, in units of the raise
+    polish_every: int = 2  # proximal steps from one policy to the next
+    raised: float = 0.05  # most by which quotas are raised
+    raise_cost: float = 0.3  # part of the gap that raising them may cost
+    sweeps: int = 15
+    nearby: float = 0.03  # gap below which a policy is worth making
+    weight_floor: float = 0.05  # least weight of a state, relative to an even split
+    explain_states: int = 300  # states up to which the reason for infeasibility is looked for
+
+
+USUAL = Tuning()
 
 
 @out_of_memory_is_a_message()
@@ -95,6 +95,7 @@ def solve_proximal(
     seconds: float | None = None,
     progress: Progress | None = None,
     device: str = "cpu",
+    tuning: Tuning = USUAL,
 ) -> Solution:
     """Best gain under many quotas on disjoint sets of states, to a certified gap.
 
@@ -102,21 +103,9 @@ def solve_proximal(
     linear program is too large to be solved exactly. On slowly mixing models, and where nearly all quotas
     bind, `solve_lp` is better.
 
-    Parameters
-    ----------
-    problem
-        Model and quotas; every quota an ``at_least`` over states, no state in two of them. A
-        `DeviceProblem` must have a quota for every state, and is solved where it is.
-    tol
-        Certified gap, relative to the span of the rewards, at which to stop.
-    start
-        A solution of the same model under other quotas, to start from.
-    seconds
-        Time after which the search ends as if interrupted.
-    progress
-        Called after every proximal step with ``upper, lower, gap, worst_slack, seconds``.
-    device
-        ``"cpu"``, or ``"cuda"`` for the first GPU. A `Problem` is certified on the CPU in either case.
+    Parameters are those of `solve`. Every quota is an ``at_least`` over states, no state in two of them, and
+    a `DeviceProblem` has one for every state; a `Problem` is certified on the CPU in either case. Progress is
+    reported after every proximal step; ``tuning`` changes the time that the answer takes.
 
     Returns
     -------
@@ -139,37 +128,27 @@ def solve_proximal(
        Lagrangian method for linear programming*, SIAM J. Optim. 30 (2020). There the quotas would be rows
        of the program; here they are part of the projection.
     """
-    tol = check_tol(tol)
-    began = time.perf_counter()
-    run = _Run(problem, tol, *_placed(problem, check_device(device)))
-    run.deadline = Deadline(seconds)
-    if start is not None:
-        run.start_from(start)
-    notes: tuple[str, ...] = ()
+    return run_proximal(open_backend(problem, device), Request.of(tol, start, seconds, progress), tuning)
+
+
+def run_proximal(backend: Backend, request: Request, tuning: Tuning = USUAL) -> Solution:
+    """`solve_proximal` where a problem is already."""
+    run = _Run(backend, request, tuning)
+    stopped = Stop.NOT
     try:
-        for _ in range(_OUTER):
+        for _ in range(tuning.outer):
             run.step()
-            if progress is not None:
-                progress({**run.report(), "seconds": time.perf_counter() - began})
-            if run.impossible or run.gap <= 0.95 * tol:
+            if request.progress is not None:
+                request.progress(run.report())
+            if run.impossible or run.gap <= 0.95 * request.tol:
                 break
     except STOPS as stop:
-        notes = (stop_note(stop),)
-    if isinstance(problem, DeviceProblem):
-        return run.conclude_on_device(problem, notes, began)
-    if run.impossible and problem.mdp.n_states <= _EXPLAIN_STATES:
-        return explain(problem, tol=tol, method=_METHOD, start=began)
-    return run.conclude(problem, notes, began)
-
-
-def _placed(problem: Problem | DeviceProblem, on_device: bool) -> tuple[Layout | None, Place, KernelSet]:
-    """Layout of a problem, the problem in it, and the kernel set for both."""
-    if isinstance(problem, DeviceProblem):
-        kernels = proximal_kernels(problem)
-        return None, kernels.place(problem), kernels
-    order = layout(problem)
-    kernel_set: KernelSet = proximal_kernels(problem) if on_device else numba_kernels
-    return order, place(problem, order, kernel_set), kernel_set
+        stopped = stop_of(stop)
+    if backend.host is None:
+        return run.certify_there(stopped)
+    if run.impossible and backend.n_states <= tuning.explain_states:
+        return explain(backend.host, tol=request.tol, method="proximal", start=run.began)
+    return run.certify(backend.host, stopped)
 
 
 @dataclass(eq=False)
@@ -202,31 +181,28 @@ class _Fair:
 class _Run:
     """The state of a solve, in the order of the layout and in rewards scaled to [0, 1]."""
 
-    def __init__(
-        self,
-        problem: Problem | DeviceProblem,
-        tol: float,
-        layout: Layout | None,
-        place: Place,
-        kernels: KernelSet,
-    ) -> None:
-        self.problem, self.layout, self.tol, self.kernels = problem, layout, tol, kernels
-        self.deadline = Deadline(None)
-        self.model, self.r, self.s_of, uniform, self.rho, self.base, self.scale = place
+    def __init__(self, backend: Backend, request: Request, tuning: Tuning) -> None:
+        self.backend, self.tol, self.deadline, self.tuning = backend, request.tol, request.deadline, tuning
+        self.began = time.perf_counter()
+        self.layout, place, kernels = backend.by_quota()
+        self.kernels = kernels
+        self.model, self.r, self.s_of, uniform, self.rho = place
         self.free = max(1.0 - float(self.rho.sum()), 0.0)
         self.scratch = kernels.scratch_for(self.model)
         nu = self.model.w.copy()
-        settled = kernels.law(self.model, self.scratch, uniform, nu, 1e-10, 500) <= 1e-10
-        w = np.maximum(nu, _WEIGHT_FLOOR / nu.size)
+        settled = kernels.stationary(self.model, self.scratch, uniform, nu, 1e-10, 500) <= 1e-10
+        w = np.maximum(nu, tuning.weight_floor / nu.size)
         self.model = self.model._replace(w=w / w.sum())
         self.spread = uniform * nu[self.s_of]  # the uniform policy's occupancy
         self.centre = self.spread / self.model.w[self.s_of]
         self.point = self._origin(self.centre)
         self.kernels.advantages(self.model, self.r, self.point.h, self.point.q)
-        large = nu.size >= _LARGE
-        self.limit, self.polish = (_LARGE_LIMIT, 2 * _POLISH) if large else (_SIGMA_LIMIT, _POLISH)
-        self.sigma, self.raise_ = _SIGMA, self._raise_within(_RAISE)
-        self.tau = _TAU
+        large = nu.size >= tuning.large
+        self.limit, self.polish = (
+            (tuning.large_limit, 2 * tuning.polish) if large else (tuning.sigma_limit, tuning.polish)
+        )
+        self.sigma, self.raise_ = tuning.sigma, self._raise_within(tuning.raised)
+        self.tau = tuning.tau
         self.halved = (math.inf, 0.0)  # gap when it had last halved, and at which step
         self.upper, self.witness = math.inf, (self.point.h.copy(), np.zeros_like(self.rho))
         self.impossible = False
@@ -236,8 +212,10 @@ class _Run:
         if settled and (self._shares(self.spread) >= self.rho).all():
             self._offer(self.spread)
         self.due = 0.0  # step at which the next policy is made
-        self.raise_cost = _RAISE_COST
+        self.raise_cost = tuning.raise_cost
         self.counters = {"steps": 0.0, "newton": 0.0, "cg": 0.0}
+        if request.start is not None:
+            self._start_from(request.start)
 
     @property
     def lower(self) -> float:
@@ -249,112 +227,98 @@ class _Run:
         """Distance between what was found and what is possible."""
         return self.upper - self.lower
 
-    def start_from(self, start: Solution) -> None:
+    def _start_from(self, start: Solution) -> None:
         """Begin at a solution of the same model under other quotas."""
-        mdp, layout = self.problem.mdp, self.layout
+        layout, point, put = self.layout, self.point, self.kernels.put
         if layout is None:
             raise ProblemError("a problem on the device is solved from scratch; leave out start")
-        if start.bias.shape != (mdp.n_states,) or start.policy.shape != (mdp.n_pairs,):
-            raise ProblemError(
-                f"start has {start.bias.size} states and {start.policy.size} pairs, "
-                f"this model has {mdp.n_states} and {mdp.n_pairs}\n  start from a solution of the same model"
-            )
-        point = self.point
-        point.h[:] = self.kernels.put(start.bias[layout.states] / self.scale)
+        check_start(start, self.backend.n_states, self.backend.n_pairs)
+        point.h[:] = put(start.bias[layout.states] / self.backend.scale)
         self.kernels.advantages(self.model, self.r, point.h, point.q)
         if start.has_policy:
-            self.centre = self.kernels.put(start.occupancy[layout.pairs]) / self.model.w[self.s_of]
-            self.sigma = math.sqrt(_SIGMA * _SIGMA_LIMIT)
+            self.centre = put(start.occupancy[layout.pairs]) / self.model.w[self.s_of]
+            self.sigma = math.sqrt(self.tuning.sigma * self.tuning.sigma_limit)
 
     def step(self) -> None:
         """One proximal step: inner problem, ceiling, fair policy, next centre."""
         self.counters["steps"] += 1
-        point, c = self.point, self.rho * (1 + self.raise_)
-        tau = min(self.tau, _TAU_GAP * self.gap)
-        self._minimise(point, self.r, self.centre, self.sigma, tau, c, self._close, _NEWTON, _CG_TOL)
+        tuning, point, c = self.tuning, self.point, self.rho * (1 + self.raise_)
+        tau = min(self.tau, tuning.tau_gap * self.gap)
+        self._minimise(
+            point, self.r, self.centre, self.sigma, tau, c, self._close, tuning.newton, tuning.cg_tol
+        )
         self._lower_ceiling()
         self.centre = point.z.copy()
         if self.best is None:
             self._look_for_proof()
         promised = float((self.r * point.z * self.model.w[self.s_of]).sum())
-        near = self.upper - promised < _NEARBY or self.counters["steps"] > 2 * _PATIENCE
+        near = self.upper - promised < tuning.nearby or self.counters["steps"] > 2 * tuning.patience
         if near and self.counters["steps"] >= self.due:
             before = self.gap
             mixed = self._make_policy(c)
-            self.due = self.counters["steps"] + _POLISH_EVERY
+            self.due = self.counters["steps"] + tuning.polish_every
             # Where several prices are optimal, raised quotas cost the dearest: more than was reckoned.
             if mixed > 0:
-                self.raise_cost = min(2 * self.raise_cost, _RAISE_COST)
+                self.raise_cost = min(2 * self.raise_cost, tuning.raise_cost)
             elif self.gap > 0.8 * before:
-                self.raise_cost = max(0.5 * self.raise_cost, 0.1 * _RAISE_COST)
+                self.raise_cost = max(0.5 * self.raise_cost, 0.1 * tuning.raise_cost)
         tops = self.witness[1]
-        paid = float((self.rho * (tops.max() - tops)).sum())  # what raising all quotas by 1 would cost
-        self.raise_ = self._raise_within(self.raise_cost * max(self.gap, 0.0) / paid if paid > 0 else _RAISE)
+        cost = float((self.rho * (tops.max() - tops)).sum())  # what raising all quotas by 1 would cost
+        self.raise_ = self._raise_within(
+            self.raise_cost * max(self.gap, 0.0) / cost if cost > 0 else tuning.raised
+        )
         if self.gap < 0.5 * self.halved[0]:
             self.halved = (self.gap, self.counters["steps"])
-        elif self.counters["steps"] > self.halved[1] + _PATIENCE:
+        elif self.counters["steps"] > self.halved[1] + tuning.patience:
             self.halved = (self.gap, self.counters["steps"])
-            self.limit = min(10 * self.limit, _SIGMA_MOST)
+            self.limit = min(10 * self.limit, tuning.sigma_most)
             self.tau *= 0.1
-        self.sigma = min(self.sigma * _SIGMA_GROWTH, self.limit)
+        self.sigma = min(self.sigma * tuning.sigma_growth, self.limit)
 
     def report(self) -> dict[str, float]:
         """Where the run stands, in the user's units."""
+        base, scale = self.backend.base, self.backend.scale
         return {
-            "upper": self.base + self.scale * self.upper,
-            "lower": self.base + self.scale * self.lower,
-            "gap": self.scale * self.gap,
+            "upper": base + scale * self.upper,
+            "lower": base + scale * self.lower,
+            "gap": scale * self.gap,
             "worst_slack": math.nan if self.best is None else self.best.slack,
+            "seconds": time.perf_counter() - self.began,
         }
 
-    def conclude_on_device(self, problem: DeviceProblem, notes: tuple[str, ...], began: float) -> Solution:
-        """Let the certificate of the device say what was reached, for a quota for every state."""
+    def certify_there(self, stopped: Stop) -> Solution:
+        """Let the certificate say what was reached where the arrays are, for a quota for every state."""
         h, tops = self.witness
         found = self.last if self.best is None else self.best.x
         policy = np.empty_like(found)
         self.kernels.policy(self.model, found / self.model.w[self.s_of], self.point.q, policy)
-        mu = (float(tops.max()) - tops) * self.scale
-        return conclude_where(
-            problem,
-            sweeps_on(problem),
-            policy,
-            h * self.scale,
-            self.kernels.get(mu),
-            tol=self.tol,
-            method=_METHOD,
-            counters=self.counters,
-            notes=notes,
-            began=began,
-        )
+        scale = self.backend.scale
+        prices = self.kernels.get((float(tops.max()) - tops) * scale)
+        return certify(
+            self.backend, policy, h * scale, prices, tol=self.tol, method="proximal", counters=self.counters,
+            began=self.began, nu=self._visits(found), stopped=stopped,
+        )  # fmt: skip
 
-    def conclude(self, problem: Problem, notes: tuple[str, ...], began: float) -> Solution:
+    def certify(self, problem: Problem, stopped: Stop) -> Solution:
         """Let the certificate say what was reached."""
-        layout, get = self.layout, self.kernels.get
+        layout, get, scale = self.layout, self.kernels.get, self.backend.scale
         assert layout is not None
         h, tops = map(get, self.witness)
         bias = np.empty(h.size)
-        bias[layout.states] = h * self.scale
-        mu = (float(tops.max()) - tops) * self.scale
+        bias[layout.states] = h * scale
+        mu = (float(tops.max()) - tops) * scale
         prices = np.where(layout.group_of >= 0, mu[layout.group_of], 0.0)
-        if self.impossible:
-            notes = (*notes, _IMPOSSIBLE)
-        if self.kernels is not numba_kernels:
-            notes = (*notes, "solved on the GPU, certified on the CPU")
+        notes = (Note(Remark.IMPOSSIBLE),) if self.impossible else ()
         found, spread = get(self.last if self.best is None else self.best.x), get(self.spread)
-        # Classes that never meet have no law of their own; a little of a connected occupancy ties them.
+        # Classes that never meet have several distributions; a little of a connected occupancy ties them.
         for tie in (0.0, 0.1 * self.tol, 1e-4, 1e-2):
             x = np.empty(problem.mdp.n_pairs)
             x[layout.pairs] = found if tie == 0 else (1 - tie) * found + tie * spread
-            solution = conclude(
-                problem,
-                policy_of(problem.mdp, x),
-                bias,
-                prices,
-                tol=self.tol,
-                method=_METHOD,
-                counters={**self.counters, "seconds": time.perf_counter() - began},
-                notes=notes,
-            )
+            solution = certify_policy(
+                problem, policy_of(problem.mdp, x), bias, prices, tol=self.tol, method="proximal",
+                counters={**self.counters, "seconds": time.perf_counter() - self.began}, notes=notes,
+                stopped=stopped, device=self.backend.device,
+            )  # fmt: skip
             if solution.status is not Status.UNDECIDED or self.best is None:
                 break
         return solution
@@ -386,11 +350,11 @@ class _Run:
                 norm = k.resist(model, pull, start, point.h, g)
             if close(point, norm, worst):
                 break
-            common = _DAMPING * min(1.0, norm)
+            common = self.tuning.damping * min(1.0, norm)
             damping = (np.maximum(point.extra, common) + tau) * model.w
             self.counters["newton"] += 1
             self.counters["cg"] += k.direction(
-                model, scratch, point.z, point.loose, g / sigma, damping, cg_tol, _CG, d
+                model, scratch, point.z, point.loose, g / sigma, damping, cg_tol, self.tuning.cg, d
             )
             k.advantages(model, none, d, u)
             longest, slope, drift, bend = k.along(model, pull, start, point.h, g, d)
@@ -433,7 +397,7 @@ class _Run:
 
     def _close(self, point: _Point, norm: float, worst: float) -> bool:
         moved = self.kernels.distance(self.model, point.z, self.centre)
-        return norm < _INNER * min(1.0, moved) / math.sqrt(self.sigma)
+        return norm < self.tuning.inner * min(1.0, moved) / math.sqrt(self.sigma)
 
     def _lower_ceiling(self) -> None:
         """Keep h, or a copy of it after some sweeps, if it proves more."""
@@ -442,7 +406,7 @@ class _Run:
         # A single state at its quota keeps its h: that is where its own price is read off.
         swept = point.loose | (np.diff(model.groups) > 1)
         h = point.h.copy()
-        k.sweep(model, self.r, np.where(swept, point.theta / self.sigma, np.nan), h, _SWEEPS)
+        k.sweep(model, self.r, np.where(swept, point.theta / self.sigma, np.nan), h, self.tuning.sweeps)
         for candidate in (point.h, h):
             k.advantages(model, self.r, candidate, q)
             k.tops(model, q, tops)
@@ -466,17 +430,17 @@ class _Run:
     def _make_policy(self, c: Floats) -> float:
         """Move z to the raised quotas and the flow equations by a short proximal step; offer its policy."""
         k, model, point = self.kernels, self.model, self.point
-        fine = max(_POLISH_FINE * self.raise_, 1e-13)
+        fine = max(self.tuning.polish_fine * self.raise_, 1e-13)
         polished = self._origin(point.z)
         polished.h[:], polished.q[:] = point.h, point.q
-        polished.lam = point.lam * _POLISH_SIGMA / self.sigma
-        sigma, done = _POLISH_SIGMA, lambda _, norm, worst: worst < fine
-        self._minimise(polished, self.r, point.z, sigma, 0.0, c, done, self.polish, _POLISH_CG_TOL)
+        polished.lam = point.lam * self.tuning.polish_sigma / self.sigma
+        sigma, done = self.tuning.polish_sigma, lambda _, norm, worst: worst < fine
+        self._minimise(polished, self.r, point.z, sigma, 0.0, c, done, self.polish, self.tuning.polish_cg_tol)
         pi = np.empty_like(self.r)
         k.policy(model, polished.z, point.q, pi)
         nu = self._visits(polished.z * model.w[self.s_of])
-        if k.law(model, self.scratch, pi, nu, 1e-12, 500) > 1e-9:
-            nu = self._slow_law(pi, nu)
+        if k.stationary(model, self.scratch, pi, nu, 1e-12, 500) > 1e-9:
+            nu = self._slow_stationary(pi, nu)
         mixed = self._offer(pi * nu[self.s_of])
         if mixed < 1e-2:
             self.centre = polished.z
@@ -504,14 +468,14 @@ class _Run:
             self.best = _Fair(x, gain, float(slack.min()))
         return mixed
 
-    def _slow_law(self, pi: Floats, nu: Floats) -> Floats:
-        """Law of a chain that power sweeps do not settle; nu itself where there is more than one."""
-        layout, kernels = self.layout, self.kernels
-        if layout is None or not isinstance(self.problem, Problem):
+    def _slow_stationary(self, pi: Floats, nu: Floats) -> Floats:
+        """Stationary distribution that power sweeps do not settle; nu itself where there is more than one."""
+        layout, kernels, host = self.layout, self.kernels, self.backend.host
+        if layout is None or host is None:
             return nu
         policy = np.empty(pi.size)
         policy[layout.pairs] = kernels.get(pi)
-        chain = Chain.of(self.problem.mdp, policy)
+        chain = Chain.of(host.mdp, policy)
         return kernels.put(chain.shares[layout.states]) if len(chain.closed_classes) == 1 else nu
 
     def _shares(self, x: Floats) -> Floats:
@@ -534,7 +498,8 @@ class _Run:
     def _raise_within(self, wanted: float) -> float:
         """A raise of the quotas that leaves half of the free time free."""
         owed = 1.0 - self.free
-        return min(wanted, _RAISE, 0.5 * self.free / owed if owed > 0 else _RAISE)
+        most = self.tuning.raised
+        return min(wanted, most, 0.5 * self.free / owed if owed > 0 else most)
 
 
 def _radius(radius: float, step: float, longest: float) -> float:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import replace
 
+from fairmdp.backends.base import bounded
+from fairmdp.backends.opening import open_backend
 from fairmdp.errors import SolverError
-from fairmdp.problem import Problem
-from fairmdp.solution import Solution, Status
-from fairmdp.solvers.auto import Progress, bounded, choose, solve
-from fairmdp.solvers.lp import WarmLP
-
-Answer = Callable[[Problem, Progress | None], Solution]
+from fairmdp.model.problem import Problem
+from fairmdp.solution.solution import Solution, Status
+from fairmdp.solvers.auto import choose, solve
+from fairmdp.solvers.registry import METHODS, Method, Warm
+from fairmdp.solvers.request import Progress
 
 
 class WarmSolver:
     """`solve` for one model that is asked again and again, with other bounds on the same quotas.
 
-    A method is chosen whenever other quotas are bounded than before. Quotas that cannot be met are proved to
-    be so, but not always explained.
+    A method is chosen whenever other quotas are bounded than before; one that keeps what it has found says so
+    in the registry, and any other starts from the last solution. Quotas that cannot be met are proved to be
+    so, but not always explained.
 
     Examples
     --------
@@ -28,53 +30,48 @@ class WarmSolver:
     [0.4695, 0.4434, 0.4174]
     """
 
-    def __init__(self, *, method: str = "auto", tol: float = 1e-6) -> None:
-        self._method, self._tol = method, tol
-        self._asked = b""
-        self._answer: Answer | None = None
+    def __init__(
+        self, *, method: str = "auto", tol: float = 1e-6, methods: Mapping[str, Method] = METHODS
+    ) -> None:
+        self._method, self._tol, self._methods = method, tol, methods
+        self._asked, self._reason = b"", ""
+        self._warm: Warm | None = None
 
     def solve(self, problem: Problem, progress: Progress | None = None) -> Solution:
-        """Best gain of the same model and quotas as before, under these bounds."""
+        """Best gain of the same model and quotas as before, under these bounds.
+
+        Where a method that was not asked for by name settles nothing, `solve` tries what else there is.
+        """
         asked = bounded(problem).tobytes()
-        if self._answer is None or asked != self._asked:
-            self._asked, self._answer = asked, self._chosen(problem)
-        return self._answer(problem, progress)
-
-    def _chosen(self, problem: Problem) -> Answer:
-        chosen, reason = choose(problem) if self._method == "auto" else (self._method, "")
-        if chosen == "colgen":
-            from fairmdp.solvers.colgen import Sweep  # compiled kernels
-
-            return self._or_else(Sweep(tol=self._tol).solve, reason)
-        if chosen == "lp":
-            warm = WarmLP(tol=self._tol)
-            return self._or_else(lambda problem, progress: warm.solve(problem), reason)
-        return self._or_else(self._from_last(chosen), reason)
-
-    def _or_else(self, answer: Answer, reason: str) -> Answer:
-        """An answer with the reason for its method; where it settles nothing, `solve` tries what else is."""
+        if self._warm is None or asked != self._asked:
+            self._asked, self._warm = asked, self._chosen(problem)
         if self._method != "auto":
-            return answer
+            return self._warm.solve(problem, progress)
+        try:
+            solution = self._warm.solve(problem, progress)
+        except SolverError:
+            return solve(problem, tol=self._tol, progress=progress)
+        if solution.status not in (Status.OPTIMAL, Status.INFEASIBLE):
+            return solve(problem, tol=self._tol, start=solution, progress=progress)
+        return replace(solution, reason=self._reason)
 
-        def settled(problem: Problem, progress: Progress | None) -> Solution:
-            try:
-                solution = answer(problem, progress)
-            except SolverError:
-                return solve(problem, tol=self._tol, progress=progress)
-            if solution.status not in (Status.OPTIMAL, Status.INFEASIBLE):
-                return solve(problem, tol=self._tol, start=solution, progress=progress)
-            return replace(solution, method=f"{solution.method}; {reason}") if reason else solution
+    def _chosen(self, problem: Problem) -> Warm:
+        method = self._method
+        if method == "auto":
+            method, self._reason = choose(open_backend(problem))
+        known = self._methods.get(method)
+        return _FromLast(method, self._tol) if known is None or known.warm is None else known.warm(self._tol)
 
-        return settled
 
-    def _from_last(self, method: str) -> Answer:
-        """`solve`, from the last solution."""
-        last: Solution | None = None
+class _FromLast:
+    """`solve`, from the last solution."""
 
-        def solved(problem: Problem, progress: Progress | None) -> Solution:
-            nonlocal last
-            solution = solve(problem, method=method, tol=self._tol, start=last, progress=progress)
-            last = solution if solution.has_policy else last
-            return solution
+    def __init__(self, method: str, tol: float) -> None:
+        self._method, self._tol = method, tol
+        self._last: Solution | None = None
 
-        return solved
+    def solve(self, problem: Problem, progress: Progress | None = None) -> Solution:
+        """Best gain under these bounds."""
+        solution = solve(problem, method=self._method, tol=self._tol, start=self._last, progress=progress)
+        self._last = solution if solution.has_policy else self._last
+        return solution

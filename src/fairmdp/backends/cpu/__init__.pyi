@@ -1,0 +1,4 @@
+from . import kernels, proximal, ways
+from .backend import CpuBackend
+
+__all__ = ["CpuBackend", "kernels", "proximal", "ways"]

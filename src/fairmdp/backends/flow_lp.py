@@ -1,0 +1,194 @@
+"""Linear programs over the occupancies of an MDP, handed to HiGHS.
+
+All of them share the rows ::
+
+    x(s, .) - sum_i x(i) P(i, s) == 0   each s   (flow)
+    sum x                        == 1            (mass)
+    at_least <= G x <= at_most                   (quotas)
+
+and may add columns of their own. Inside, ``sum x`` is scaled to the number of states: HiGHS's tolerances
+are absolute, and would mean nothing for shares of 1e-5.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import highspy
+import numpy as np
+from scipy.sparse import csr_array, hstack, vstack
+
+from fairmdp.deadline import Deadline, OutOfTimeError
+from fairmdp.errors import SolverError
+from fairmdp.model.checks import Floats
+from fairmdp.model.problem import Problem
+
+Algorithm = Literal["simplex", "ipm", "pdlp"]
+
+_TOL = 1e-9
+_SPECK = 1e-9  # HiGHS's small_matrix_value; with a lower one it ends without a verdict more often
+_SOLVED = highspy.HighsModelStatus.kOptimal
+_OTHER_WAYS: tuple[dict[str, Any], ...] = (
+    # Presolve and a warm basis can both mislead on badly scaled chains: that there is no point is said twice.
+    {"presolve": "off"},
+    {"simplex_scale_strategy": 0},
+    {"solver": "ipm", "run_crossover": "on"},
+    {"solver": "ipm", "run_crossover": "on", "presolve": "off"},
+)
+_WAYS_OUT_OF_THE_INTERIOR: tuple[dict[str, Any], ...] = (  # interior points end badly where there is none
+    {"solver": "simplex"},
+    {"solver": "simplex", "presolve": "off"},
+    {"solver": "simplex", "simplex_scale_strategy": 0},
+)
+_NO_POINT = (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible)
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """A solved linear program in shares: primal columns, and prices of its rows."""
+
+    objective: float
+    x: Floats  # (SA,)
+    extra: Floats  # values of the columns beyond x
+    h: Floats  # (S,), multiplier of flow: g + h[s] >= r + mu + P @ h
+    mu: Floats  # (K,), price of the quotas: positive where at_least binds, negative where at_most does
+    iterations: int
+
+
+class FlowLP:
+    """Maximise ``c @ x + c_extra @ y`` over the occupancies; bounds of quotas may be changed between runs.
+
+    ``extra`` has one row per additional column ``y >= 0``, over the K quota rows.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        c: Floats,
+        *,
+        extra: csr_array | None = None,
+        c_extra: Floats | None = None,
+        algorithm: Algorithm = "simplex",
+        deadline: Deadline | None = None,
+    ) -> None:
+        self._deadline = deadline or Deadline(None)
+        mdp = problem.mdp
+        S, SA, K = mdp.n_states, mdp.n_pairs, problem.n_quotas
+        self._sizes, self._n = (S, SA, K), float(S)
+        self.algorithm = algorithm
+        flow = csr_array((np.ones(SA), (np.arange(SA), mdp.s_of)), shape=(SA, S)) - _without_specks(mdp.P)
+        columns = hstack([flow, np.ones((SA, 1)), problem.members.T], format="csr")
+        if extra is not None:
+            assert c_extra is not None
+            columns = vstack([columns, hstack([csr_array((extra.shape[0], S + 1)), extra])], format="csr")
+            c = np.concatenate([c, c_extra])
+        self._cost_shift = float(c[:SA].max() + c[:SA].min()) / 2  # sum x is fixed, so a shift is free
+        c = c - np.where(np.arange(c.size) < SA, self._cost_shift, 0.0)
+        self._cost_scale = float(np.abs(c).max()) or 1.0
+        lp = highspy.HighsLp()
+        lp.num_col_, lp.num_row_ = columns.shape
+        lp.sense_ = highspy.ObjSense.kMinimize  # HiGHS may flip the duals of PDLP when it maximises
+        lp.col_cost_ = -c / self._cost_scale
+        lp.col_lower_ = np.zeros(lp.num_col_)
+        lp.col_upper_ = np.full(lp.num_col_, highspy.kHighsInf)
+        lp.row_lower_, lp.row_upper_ = (
+            np.concatenate([np.zeros(S), [self._n], bound])
+            for bound in _row_bounds(problem.at_least, problem.at_most, self._n)
+        )
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+        lp.a_matrix_.start_ = columns.indptr
+        lp.a_matrix_.index_ = columns.indices
+        lp.a_matrix_.value_ = columns.data
+        self._highs = highspy.Highs()
+        self._set(
+            output_flag=False, solver=algorithm, run_crossover="off", primal_feasibility_tolerance=_TOL,
+            dual_feasibility_tolerance=_TOL, threads=1, random_seed=0,
+        )  # fmt: skip
+        self._highs.passModel(lp)
+
+    def set_quota(self, k: int, at_least: float, at_most: float) -> None:
+        """Change the bounds of one quota; the next run starts from the last basis."""
+        lower, upper = _row_bounds(np.array([at_least]), np.array([at_most]), self._n)
+        self._highs.changeRowBounds(self._sizes[0] + 1 + k, lower[0], upper[0])
+
+    def run(self) -> Answer | None:
+        """Solve; None means that HiGHS found no point that meets the quotas (which proves nothing yet)."""
+        highs = self._highs
+        self._run_in_time()
+        said = [highs.getModelStatus()]
+        for way in _OTHER_WAYS if self.algorithm == "simplex" else _WAYS_OUT_OF_THE_INTERIOR:
+            if said[-1] == _SOLVED or (said[-1] in _NO_POINT and len(said) > 1):
+                break
+            self._run_afresh(**way)
+            said.append(highs.getModelStatus())
+        if said[-1] == _SOLVED:
+            return self.point()
+        if not any(status in _NO_POINT for status in said):
+            raise SolverError(f"HiGHS stopped with {highs.modelStatusToString(said[-1])}")
+        return None
+
+    def point(self) -> Answer:
+        """Where HiGHS is: the optimum after a run, something on the way to it after one that was cut off."""
+        S, SA, _ = self._sizes
+        solution, info = self._highs.getSolution(), self._highs.getInfo()
+        columns = np.array(solution.col_value) / self._n
+        duals = -np.array(solution.row_dual) * self._cost_scale
+        return Answer(
+            objective=self._cost_shift - info.objective_function_value * self._cost_scale / self._n,
+            x=np.maximum(columns[:SA], 0.0),
+            extra=columns[SA:],
+            h=duals[:S],
+            mu=0.0 - duals[S + 1 :],
+            iterations=info.simplex_iteration_count + info.ipm_iteration_count + info.pdlp_iteration_count,
+        )
+
+    def find(self) -> Answer:
+        """Solve a program that has a solution for certain."""
+        answer = self.run()
+        if answer is None:
+            raise SolverError("HiGHS finds no occupancy at all: some probabilities are too small for it")
+        return answer
+
+    def _run_afresh(self, **options: Any) -> None:
+        """Solve without what is known, with some options changed for this time."""
+        usual = {option: self._highs.getOptionValue(option)[1] for option in options}
+        self._highs.clearSolver()
+        self._set(**options)
+        self._run_in_time()
+        self._set(**usual)
+
+    def _set(self, **options: Any) -> None:
+        for option, value in options.items():
+            self._highs.setOptionValue(option, value)
+
+    def _run_in_time(self) -> None:
+        if math.isfinite(self._deadline.left):  # HiGHS counts the time of all runs together
+            self._highs.setOptionValue("time_limit", self._highs.getRunTime() + self._deadline.left)
+        self._highs.run()
+        if self._highs.getModelStatus() == highspy.HighsModelStatus.kTimeLimit:
+            raise OutOfTimeError
+
+
+def _without_specks(P: csr_array) -> csr_array:
+    """P with what HiGHS would take for zero added to the largest entry of its row.
+
+    Rows that lose mass leave no point that conserves flow; moved about, it changes the answer by that little.
+    """
+    speck = P.data < _SPECK
+    if not speck.any():
+        return P
+    rows = np.repeat(np.arange(P.shape[0]), np.diff(P.indptr))
+    values = np.where(speck, 0.0, P.data)
+    largest = np.lexsort((values, rows))[P.indptr[1:] - 1]
+    values[largest] += np.bincount(rows[speck], P.data[speck], minlength=P.shape[0])
+    return csr_array((values, P.indices, P.indptr), shape=P.shape)
+
+
+def _row_bounds(at_least: Floats, at_most: Floats, n: float) -> tuple[Floats, Floats]:
+    """Bounds of quota rows, free where a quota asks for nothing."""
+    return (
+        np.where(at_least > 0, at_least * n, -highspy.kHighsInf),
+        np.where(at_most < 1, at_most * n, highspy.kHighsInf),
+    )

@@ -1,0 +1,142 @@
+"""How evenly policies treat groups: shares side by side, and the usual numbers for their spread.
+
+The words are those of Fairlearn's MetricFrame: `by_group`, `overall`, `difference`, `ratio`, `group_min`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fairmdp.certificate import FAIR_TOL, rounded
+from fairmdp.chains.chain import Chain
+from fairmdp.chains.policy import checked_policy
+from fairmdp.errors import ProblemError
+from fairmdp.model.checks import Bools, Floats, ReadOnly
+from fairmdp.model.problem import Problem
+from fairmdp.solution.solution import slacks
+
+_READABLE = 1e-6  # error of a share above which the digits that are shown would not be right
+
+
+@dataclass(frozen=True, eq=False)
+class Readout(ReadOnly):
+    """Shares of the groups of a problem under one policy, and what it earns.
+
+    A quota with weights is no group: its mean is among the shares, but no number for their spread counts it.
+
+    Examples
+    --------
+    >>> from fairmdp import scenarios, solve
+    >>> problem = scenarios.three_state()
+    >>> seen = readout(problem, solve(problem).policy)
+    >>> seen.group_min(), round(seen.ratio(), 4), seen.binding
+    (('s2', 0.25), 0.6552, ('s2',))
+    """
+
+    names: tuple[str, ...]
+    shares: Floats  # (K,), in the units that the quotas were stated in
+    slacks: Floats  # (K,)
+    gain: float
+    share_error: float = 0.0
+    """Proven: no share (of a weighted quota: no mean, in spans of its weights) is off by more."""
+    gain_error: float = 0.0
+    """Proven: the gain is not off by more."""
+    weighted: tuple[str, ...] = ()  # quotas that are no groups
+
+    @classmethod
+    def of(
+        cls, problem: Problem, shares: Floats, gain: float, share_error: float = 0.0, gain_error: float = 0.0
+    ) -> Readout:
+        """Return the read-out of a policy whose shares, (K,), and gain are known."""
+        left = slacks(shares, problem.at_least, problem.at_most)
+        weighted = tuple(problem.names[k] for k in np.flatnonzero(problem.weighted))
+        values = problem.units.values(shares)
+        return cls(problem.names, values, left, gain, share_error, gain_error, weighted)
+
+    @cached_property
+    def by_group(self) -> dict[str, float]:
+        """Share of each group."""
+        shares = zip(self.names, self.shares.tolist(), strict=True)
+        return {name: share for name, share in shares if name not in self.weighted}
+
+    @cached_property
+    def _groups(self) -> Floats:
+        return np.array(list(self.by_group.values()))
+
+    @property
+    def overall(self) -> float:
+        """Mean share of a group."""
+        return float(self._groups.mean())
+
+    def group_min(self) -> tuple[str, float]:
+        """Name and share of the worst-off group."""
+        name = min(self.by_group, key=self.by_group.__getitem__)
+        return name, round(self.by_group[name], 12)
+
+    def group_max(self) -> tuple[str, float]:
+        """Name and share of the best-off group."""
+        name = max(self.by_group, key=self.by_group.__getitem__)
+        return name, round(self.by_group[name], 12)
+
+    def difference(self) -> float:
+        """Largest share less the smallest."""
+        return float(np.ptp(self._groups))
+
+    def ratio(self) -> float:
+        """Smallest share over the largest; 1 is even."""
+        top = float(self._groups.max())
+        return float(self._groups.min()) / top if top > 0 else 1.0
+
+    @property
+    def jain(self) -> float:
+        """Jain's index ``(sum s)^2 / (K sum s^2)``: 1 is even, 1/K is all for one."""
+        squares = float(self._groups @ self._groups)
+        return float(self._groups.sum()) ** 2 / (self._groups.size * squares) if squares > 0 else 1.0
+
+    @property
+    def gini(self) -> float:
+        """Gini coefficient, the mean difference of two groups over twice the mean share: 0 is even."""
+        total = float(self._groups.sum())
+        if total == 0:
+            return 0.0
+        ranked, K = np.sort(self._groups), self._groups.size
+        return float((2 * np.arange(1, K + 1) - K - 1) @ ranked) / (K * total)
+
+    @property
+    def binding(self) -> tuple[str, ...]:
+        """Quotas that are met without room to spare."""
+        return self._where(np.abs(self.slacks) <= FAIR_TOL)
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """Quotas that are not met."""
+        return self._where(self.slacks < -FAIR_TOL)
+
+    def _where(self, true: Bools) -> tuple[str, ...]:
+        return tuple(self.names[k] for k in np.flatnonzero(true))
+
+
+def readout(problem: Problem, policy: ArrayLike) -> Readout:
+    """Read off how a policy treats the groups that the quotas name, as far as the certificate proves it.
+
+    A policy whose chain has several closed classes, or whose shares cannot be proved, is refused.
+    """
+    mdp = problem.mdp
+    policy = checked_policy(mdp, policy)
+    chain = Chain.of(mdp, policy)
+    run = rounded.long_run(problem, policy, chain)
+    if run.flaw is not None:
+        raise ProblemError(run.reason)
+    x = policy * chain.shares[mdp.s_of]
+    shares, gain = problem.members @ x, float(mdp.r @ x)
+    share_error = float(np.abs(run.shares - shares[:, None]).max(initial=0.0))
+    if share_error > _READABLE:
+        raise ProblemError(
+            f"the shares of this policy cannot be proved: they may be off by {share_error:.1g}"
+        )
+    gain_error = max(run.gain[1] - gain, gain - run.gain[0])
+    return Readout.of(problem, shares, gain, share_error, gain_error)

@@ -1,0 +1,24 @@
+from . import experiments, lazy
+from .batch import MirrorSweep, mirror_sweep
+from .polytope import QuotaPolytope
+from .saddle import gap
+from .solve import Learned, Options, certified, learn_model, solve_mirror
+from .steps import PUBLISHED, Steps, Theory, theory
+
+__all__ = [
+    "PUBLISHED",
+    "Learned",
+    "MirrorSweep",
+    "Options",
+    "QuotaPolytope",
+    "Steps",
+    "Theory",
+    "certified",
+    "experiments",
+    "gap",
+    "lazy",
+    "learn_model",
+    "mirror_sweep",
+    "solve_mirror",
+    "theory",
+]

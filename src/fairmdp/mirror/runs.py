@@ -1,0 +1,202 @@
+"""Runs of Algorithm 1 that can be advanced, read, kept and taken up again: dense, lazy, and in batches."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from fairmdp import mirror
+from fairmdp.errors import ProblemError
+from fairmdp.mirror import kernels
+from fairmdp.mirror.polytope import QuotaPolytope
+from fairmdp.mirror.primitives import stream
+from fairmdp.mirror.steps import Steps
+from fairmdp.model.checks import Floats
+from fairmdp.model.mdp import MDP
+from fairmdp.model.simulator import CheckedSimulator
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+Sums = Callable[[], tuple[Floats, Floats]]
+Advance = Callable[..., object]
+S = TypeVar("S")
+T = TypeVar("T")
+
+_DENSE_PAIRS = 50  # below this the dense kernel is the quicker one
+_NO_RECORD = np.zeros((0, 4), np.int64)
+
+
+class Run(Protocol):
+    """One run: `advance` makes steps, `sums` reads the sums of iterates so far, `state` is a checkpoint."""
+
+    name: str
+    start: Floats
+    samples_per_step: int
+    sums: Sums
+
+    def advance(self, steps: int, settings: Steps) -> None: ...
+
+    def state(self) -> Arrays: ...
+
+    def restore(self, state: Arrays) -> None: ...
+
+
+class KernelRun:
+    """A run by a kernel: the arrays that it changes, and how it goes on and is read.
+
+    ``advance(steps, eta_x, eta_lam, lam_max)`` makes steps, ``sums()`` returns the sums of the iterates x and
+    lam so far, in pair order.
+    """
+
+    def __init__(
+        self, name: str, start: Floats, batch: int, arrays: Arrays, advance: Advance, sums: Sums
+    ) -> None:
+        self.name, self.start, self.samples_per_step = name, start, 2 * batch
+        self.sums = sums
+        self._arrays, self._advance = arrays, advance
+
+    def advance(self, steps: int, settings: Steps) -> None:
+        """Make steps."""
+        self._advance(steps, settings.eta_x, settings.eta_lam, 2 * settings.radius)
+
+    def state(self) -> Arrays:
+        """What a checkpoint must keep."""
+        return {name: array.copy() for name, array in self._arrays.items()}
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from a checkpoint."""
+        for name, array in self._arrays.items():
+            array[...] = state[name]
+
+
+def tabulate(mdp: MDP, polytope: QuotaPolytope, r: Floats) -> kernels.Model:
+    """Tables of a known model with rewards r."""
+    P = mdp.P
+    indptr = P.indptr.astype(np.int64)
+    return kernels.build_model(indptr, P.indices, P.data, r, mdp.s_of, polytope.unit_of, polytope.n_units)
+
+
+def model_run(mdp: MDP, polytope: QuotaPolytope, r: Floats, batch: int, seed: np.random.SeedSequence) -> Run:
+    """Return a run on a known model with rewards r, by the quicker kernel."""
+    model, key = tabulate(mdp, polytope, r), stream(seed)
+    S = mdp.n_states
+    if batch > 1:
+        if polytope.kind != "disjoint":
+            raise ProblemError(f"batches of a known model take disjoint quotas, these are {polytope.kind}")
+        return _batch_run(model, polytope, S, key, batch)
+    if polytope.kind == "disjoint" and mdp.n_pairs > _DENSE_PAIRS:
+        return _lazy_run(model, polytope, S, key)
+    return _dense_run(model, polytope, S, key)
+
+
+def _dense_run(model: kernels.Model, polytope: QuotaPolytope, n_states: int, key: Any) -> Run:
+    """The plain kernel: O(SA) per step, any quotas."""
+    quotas = polytope.quotas
+    state = kernels.start_dense(model, quotas, polytope.start, n_states, key)
+    kernel = kernels.dense_run if polytope.kind == "disjoint" else kernels.dense_run_any
+    advance = partial(kernel, model, quotas, state)
+    return KernelRun(
+        "dense", polytope.start, 1, _kept(state, kernels.DENSE_STATE), advance, _by_position(model, state)
+    )
+
+
+def _lazy_run(model: kernels.Model, polytope: QuotaPolytope, n_states: int, key: Any) -> Run:
+    """The sublinear kernel: O(log SA) per step, disjoint quotas."""
+    lazy = mirror.lazy  # loaded, and compiled, where it is used
+    state = lazy.start_lazy(model, polytope.quotas.rho, polytope.start, n_states, key)
+
+    def advance(*how: Any) -> None:
+        lazy.lazy_run(state, *how, _NO_RECORD)
+
+    def sums() -> tuple[Floats, Floats]:
+        x, x_sum = np.empty((2, model.r.size))
+        lam, lam_sum = np.empty((2, n_states))
+        lazy.lazy_read(state, model.order, x, x_sum, lam, lam_sum)
+        return x_sum, lam_sum
+
+    return KernelRun("lazy", polytope.start, 1, _kept(state, lazy.LAZY_STATE), advance, sums)
+
+
+def _batch_run(model: kernels.Model, polytope: QuotaPolytope, n_states: int, key: Any, batch: int) -> Run:
+    """Steps with the mean of a batch of samples of a known model."""
+    quotas, start = polytope.quotas, polytope.start
+    state = kernels.start_batch(quotas, start[model.order], n_states, polytope.n_units, batch, key)
+    advance = partial(kernels.batch_run, model, quotas, state)
+    kept, sums = _kept(state, kernels.BATCH_STATE), _by_position(model, state)
+    return KernelRun("batch", start, batch, kept, advance, sums)
+
+
+class BatchRun(KernelRun):
+    """Steps with the mean of a batch of samples, from any simulator; rewards are rescaled to [0, 1]."""
+
+    def __init__(
+        self,
+        simulator: CheckedSimulator,
+        mdp: MDP,
+        polytope: QuotaPolytope,
+        batch: int,
+        low: float,
+        span: float,
+        seed: np.random.SeedSequence,
+    ) -> None:
+        draws, own = seed.spawn(2)
+        start, quotas = polytope.start, polytope.quotas
+        pairs = np.zeros(2 * batch, np.int64)
+        b = kernels.start_batch(quotas, start, mdp.n_states, polytope.n_units, batch, stream(draws))
+        b = b._replace(uniform_pairs=pairs[:batch], x_pairs=pairs[batch:])
+        rng = np.random.default_rng(own)
+        unit_of = np.array(polytope.unit_of)
+        s_of, action = np.array(mdp.s_of), np.arange(mdp.n_pairs) - mdp.pair_ptr[mdp.s_of]
+
+        def advance(steps: int, *how: float) -> None:
+            for _ in range(steps):
+                kernels.propose(b.x, b.key, b.clock, b.uniform_pairs, b.x_pairs)
+                answers = simulator.sample(s_of[pairs], action[pairs], rng)
+                kernels.take_answers(quotas, b, s_of, unit_of, *answers, low, span, *how)
+
+        def sums() -> tuple[Floats, Floats]:
+            return b.x_sum.copy(), b.lam_sum.copy()
+
+        super().__init__("batch", start, batch, _kept(b, kernels.BATCH_STATE), advance, sums)
+        self._rng = rng
+
+    def state(self) -> Arrays:
+        """What a checkpoint must keep, the state of the simulator's generator included."""
+        text = json.dumps(self._rng.bit_generator.state).encode()
+        return {**super().state(), "rng": np.frombuffer(text, np.uint8).copy()}
+
+    def restore(self, state: Arrays) -> None:
+        """Go on from a checkpoint."""
+        super().restore(state)
+        self._rng.bit_generator.state = json.loads(state["rng"].tobytes().decode())
+
+
+def _kept(state: NamedTuple, names: Iterable[str]) -> Arrays:
+    return {name: getattr(state, name) for name in names}
+
+
+def _by_position(model: kernels.Model, state: kernels.Dense | kernels.Batch) -> Sums:
+    """How the sums of a run are read that keeps pairs in the order of the model's tables."""
+
+    def sums() -> tuple[Floats, Floats]:
+        x = np.empty(model.order.size)
+        x[model.order] = state.x_sum
+        return x, state.lam_sum.copy()
+
+    return sums
+
+
+def in_threads(task: Callable[[S], T], arguments: Iterable[S], workers: int | None = None) -> list[T]:
+    """Results in the order of the arguments; what has not begun is dropped when interrupted."""
+    with ThreadPoolExecutor(workers or os.cpu_count()) as pool:
+        futures = [pool.submit(task, argument) for argument in arguments]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise

@@ -1,0 +1,27 @@
+from . import colgen, dual, lp, proximal
+from .auto import solve
+from .colgen import solve_colgen
+from .dual import solve_dual
+from .lp import solve_lp
+from .maxmin import solve_max_min
+from .proximal import solve_proximal
+from .registry import METHODS, Method
+from .request import Request
+from .warm import WarmSolver
+
+__all__ = [
+    "METHODS",
+    "Method",
+    "Request",
+    "WarmSolver",
+    "colgen",
+    "dual",
+    "lp",
+    "proximal",
+    "solve",
+    "solve_colgen",
+    "solve_dual",
+    "solve_lp",
+    "solve_max_min",
+    "solve_proximal",
+]
