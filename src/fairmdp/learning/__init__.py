@@ -1,1 +1,8 @@
-"""Learning from a simulator: what was seen, what it is worth, and certificates from fresh samples."""
+"""A fair policy where only a simulator exists: learners, certificates, and runs of a policy.
+
+The names are listed in ``__init__.pyi`` and imported at their first use.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -15,17 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fairmdp.chains.policy import checked_policy
 from fairmdp.errors import ProblemError
-from fairmdp.learning.bernstein import bound_rigorously
-from fairmdp.learning.counts import Counts, RunChunks, seed_stream, shell_model
-from fairmdp.learning.estimate import CertifiedPolicy, Intervals, Judgement
+from fairmdp.learning.counts import Counts, Engine, Seed, seed_stream
+from fairmdp.learning.estimate import CertifiedPolicy, Inquiry, Intervals, Judgement
+from fairmdp.learning.intervals import bound_rigorously
+from fairmdp.learning.plugin import check_delta
 from fairmdp.learning.rollouts import run_policy
-from fairmdp.mdp import MDP, ROW_SUM_TOL
-from fairmdp.problem import Problem
-from fairmdp.quota import Quota
-from fairmdp.simulator import CheckedSimulator, Simulator
-from fairmdp.solvers.plugin import check_delta
-from fairmdp.validation import Floats, count_of, real_vector
+from fairmdp.model.mdp import MDP
+from fairmdp.model.problem import Problem
+from fairmdp.model.quota import Quota
+from fairmdp.model.simulator import CheckedSimulator, Simulator, shell_model
 
 CERTIFYING = 1
 """Key of the stream of seeds of certificates; learning has one of its own."""
@@ -43,10 +43,10 @@ def certify(
     samples: int,
     delta: float = 0.05,
     rigorous: bool = False,
-    seed: int | np.random.SeedSequence = 0,
+    seed: Seed = 0,
     training: Counts | None = None,
     reward_range: tuple[float, float] | None = None,
-    run_chunks: RunChunks = map,
+    engine: Engine = map,
 ) -> CertifiedPolicy:
     """Say whether a policy meets quotas, at a stated level, from fresh samples.
 
@@ -62,7 +62,7 @@ def certify(
     Parameters
     ----------
     simulator, quotas
-        As for `learn_plugin`.
+        As for `learn`.
     policy
         Probability of each pair given its state, (SA,).
     samples
@@ -81,18 +81,19 @@ def certify(
     reward_range
         Least and largest reward that the simulator can give, for ``rigorous``; without it the range seen is
         taken, and a note says so.
-    run_chunks
-        How parts of the work are executed: the built-in ``map``, or an engine. Results do not depend on it.
+    engine
+        Where parts of the work are done: the built-in ``map``, a `ProcessPool` or a `RayCluster`. Results do
+        not depend on it.
 
     Examples
     --------
     >>> from fairmdp import Quota, scenarios
-    >>> from fairmdp.solvers.plugin import learn_plugin
+    >>> from fairmdp.learning.plugin import learn_plugin
     >>> simulator = scenarios.three_state().mdp.simulator()
     >>> quotas = [Quota("s2", states=[2], at_least=0.25)]
     >>> learned = learn_plugin(simulator, quotas, samples=6000, seed=1)
     >>> certify(simulator, learned.policy, quotas, samples=300_000)
-    CertifiedPolicy(fair at level 0.05, gain in [0.4418, 0.4433], samples=299962)
+    CertifiedPolicy(fair at level 0.05, gain in [0.4384, 0.4398], samples=299962)
     """
     started = time.perf_counter()
     check_delta(delta)
@@ -103,15 +104,11 @@ def certify(
     _check_training(owed.mdp, training)
     # A bound on the best gain takes half of the level, where there is one.
     share = delta if training is None else delta / 2
+    # Normal approximations are a little off: what they may fail by is held back from the level.
+    level = share if rigorous else (1 - _RESERVE) * share
     seeds = seed_stream(seed, CERTIFYING)
-    if rigorous:
-        found, upper = bound_rigorously(
-            checked, owed, pi, samples, share, seeds, training, reward_range, run_chunks
-        )
-    else:
-        # Normal approximations are a little off: what they may fail by is held back from the level.
-        held = (1 - _RESERVE) * share
-        found, upper = run_policy(checked, owed, pi, samples, held, seeds, training, run_chunks)
+    inquiry = Inquiry(checked, owed, pi, samples, level, seeds, training, reward_range, engine)
+    found = bound_rigorously(inquiry) if rigorous else run_policy(inquiry)
     verdicts = tuple(_verdict(owed, found, k) for k in range(owed.n_quotas))
     return CertifiedPolicy(
         policy=pi,
@@ -124,7 +121,7 @@ def certify(
         shares=found.value[:-1],
         share_low=found.low[:-1],
         share_high=found.high[:-1],
-        upper=upper,
+        upper=found.upper,
         quota_names=owed.names,
         at_least=owed.at_least,
         at_most=owed.at_most,
@@ -170,24 +167,6 @@ def _more_samples(
         radius = max(value - found.low[k], found.high[k] - value)
         needed = max(needed, samples * (radius / room) ** 2 if room else math.inf)
     return math.ceil(needed - samples) if needed < _OUT_OF_REACH else None
-
-
-def checked_policy(mdp: MDP, policy: ArrayLike) -> Floats:
-    """The policy, if it is a distribution over the actions of every state."""
-    pi = real_vector("policy", policy, mdp.n_pairs)
-    bad = ~(np.isfinite(pi) & (pi >= 0))
-    if bad.any():
-        i = int(np.argmax(bad))
-        raise ProblemError(f"policy gives {mdp.pair_text(i)} probability {pi[i]}")
-    sums = np.add.reduceat(pi, mdp.pair_ptr[:-1])
-    off = np.abs(sums - 1) > ROW_SUM_TOL
-    if off.any():
-        s = int(np.argmax(off))
-        raise ProblemError(
-            f"policy is no distribution over the actions of state {mdp.state_name(s)}: "
-            f"it sums to {sums[s]:.12g}\n  {count_of(off.sum(), off.size, 'states')} off"
-        )
-    return pi / sums[mdp.s_of]
 
 
 def _check_samples(samples: Any) -> None:

@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from fairmdp.learning.counts import Counts
-from fairmdp.solution import slacks
-from fairmdp.validation import Floats
+from fairmdp.learning.counts import Counts, Engine
+from fairmdp.learning.evaluation import Evaluation, warnings_of
+from fairmdp.mirror.solve import Learned
+from fairmdp.model.checks import Floats, ReadOnly
+from fairmdp.model.problem import Problem
+from fairmdp.model.simulator import Simulator
+from fairmdp.solution.solution import slacks
 
 Judgement = Literal["fair", "not fair", "undecided"]
+Progress = Callable[[int, int, Callable[[], "Estimate"]], None]
+
+
+_SEEN = ("policy", "gain", "gain_se", "shares", "share_se", "deviation")
+
+
+class Round(NamedTuple):
+    """What an estimate was after one round of samples."""
+
+    samples: int
+    gain: float
+    shares: Floats  # (K,)
+    margins: Floats  # (K,)
+    claim: str
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Estimate:
+class Estimate(ReadOnly):
     """A policy learned from a simulator, and what may be said of it.
 
     Attributes
@@ -23,25 +43,31 @@ class Estimate:
     policy : ndarray
         Probability of each pair given its state, (SA,).
     gain, gain_se : float
-        Long-run average reward of `policy` on the estimated model, and its standard error.
+        Long-run average reward of `policy` on the estimated model, and its standard error; with a claim, on
+        the fresh samples alone.
     shares, share_se : ndarray
         Long-run share of each quota's set on the estimated model, (K,), and standard errors.
+    share_low, share_high : ndarray
+        What the test of the policy has shown, each at level ``delta``: lower bounds where a share is owed,
+        upper ones where it is capped, (K,); 0 and 1 for what was not shown.
+    tested_samples : int
+        Fresh samples that the test took, which had no part in choosing the policy; 0 without a test.
     margins : ndarray
-        How much stricter than asked each quota was made, (K,): ``margin_fraction`` of what the claim needs.
+        How much stricter than asked each quota was made when the policy was chosen, (K,).
     margin_fraction : float
-        1 where the quotas leave room for the whole margin; below that nothing is guaranteed.
+        1 where the quotas leave room for the whole margin. Mirror descent takes no margin.
     gap : float
         A better fair policy earns at most this much more, at the level of the claim if that speaks of it,
-        else at level ``delta`` by itself.
+        else at level ``delta`` by itself; infinite for mirror descent, which has no such bound.
     prices, bias : ndarray
         What one more unit of share costs in gain, (K,), and relative values, (S,), on the estimated model;
-        NaN where it is not ``feasible``.
+        NaN where it is not ``feasible``, and for prices of mirror descent.
     feasible : bool
-        Whether the quotas as asked can be met on the estimated model.
+        Whether the quotas as asked can be met on the estimated model; mirror descent takes it for granted.
     guaranteed : bool
         Whether `claim` is a claim; else it says why none is made.
     claim : str
-        What holds with probability ``1 - delta`` over the samples, or the reason why that is withheld.
+        What fresh samples confirm, at level ``delta`` per run (approximate), or why nothing is claimed.
     samples, min_samples : int
         Samples drawn, in all and of the pair with the fewest.
     deviation : float
@@ -57,6 +83,13 @@ class Estimate:
         Wall-clock time.
     notes : tuple of str
         What a careful reader should know.
+    history : tuple of Round
+        What was known after each round: its samples, gain, shares, margins and claim. Rounds of mirror
+        descent end where its steps have doubled.
+    method : str
+        ``"plugin"`` or ``"mirror"``.
+    details : Learned or None
+        What mirror descent keeps besides: ``occupancy``, ``lam``, ``steps`` and ``settings``.
     """
 
     policy: Floats
@@ -64,6 +97,8 @@ class Estimate:
     gain_se: float
     shares: Floats
     share_se: Floats
+    share_low: Floats
+    share_high: Floats
     margins: Floats
     margin_fraction: float
     gap: float
@@ -83,6 +118,40 @@ class Estimate:
     finished: bool
     seconds: float
     notes: tuple[str, ...] = ()
+    history: tuple[Round, ...] = ()
+    method: str = "plugin"
+    details: Learned | None = None
+    tested_samples: int = 0
+
+    @classmethod
+    def of(cls, owed: Problem, counts: Counts, seen: Evaluation, **rest: Any) -> Estimate:
+        """Return the estimate of the policy that was evaluated; ``rest`` is what the method adds."""
+        known = {
+            **{name: getattr(seen, name) for name in _SEEN},
+            "quota_names": owed.names,
+            "at_least": owed.at_least,
+            "at_most": owed.at_most,
+            "share_low": np.zeros(owed.n_quotas),
+            "share_high": np.ones(owed.n_quotas),
+            "samples": counts.total,
+            "min_samples": int(counts.per_pair.min()),
+            "counts": counts,
+            "finished": True,
+            "seconds": 0.0,
+            "notes": warnings_of(counts, seen.deviation),
+        }
+        return cls(**known | rest)
+
+    @property
+    def round(self) -> Round:
+        """The row of ``history`` that this estimate makes."""
+        return Round(self.samples, self.gain, self.shares, self.margins, self.claim)
+
+    def ended(self, *, finished: bool, started: float, history: Sequence[Round]) -> Estimate:
+        """Return the estimate as the result of a run that was started then."""
+        notes = self.notes if finished else (*self.notes, "stopped before the end")
+        seconds = time.perf_counter() - started
+        return replace(self, finished=finished, seconds=seconds, notes=notes, history=tuple(history))
 
     @property
     def worst_slack(self) -> float:
@@ -97,7 +166,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CertifiedPolicy:
+class CertifiedPolicy(ReadOnly):
     """What fresh samples say of a policy; all intervals hold together with probability ``1 - delta``.
 
     Attributes
@@ -164,7 +233,7 @@ class CertifiedPolicy:
 
 
 @dataclass(frozen=True, eq=False)
-class Intervals:
+class Intervals(ReadOnly):
     """Estimates and simultaneous intervals: shares of the quotas first, the gain last, (K + 1,) each."""
 
     value: Floats
@@ -176,3 +245,26 @@ class Intervals:
     vacuous: bool = False
     together: bool = True  # whether all rollouts came to one state
     notes: tuple[str, ...] = ()
+    upper: float = np.inf  # on the best gain
+
+    @classmethod
+    def around(cls, value: Floats, radius: Floats, method: str, **rest: Any) -> Intervals:
+        """Return ``value +- radius``; shares stay within 0 and 1."""
+        low, high = value - radius, value + radius
+        low[:-1], high[:-1] = np.clip(low[:-1], 0, 1), np.clip(high[:-1], 0, 1)
+        return cls(value, low, high, method, **rest)
+
+
+@dataclass(frozen=True, eq=False)
+class Inquiry:
+    """What a certificate is asked for: intervals at one level, a bound on the best gain at it once more."""
+
+    simulator: Simulator
+    owed: Problem
+    pi: Floats  # (SA,)
+    samples: int
+    level: float
+    seeds: Iterator[np.random.SeedSequence]
+    training: Counts | None
+    reward_range: tuple[float, float] | None
+    engine: Engine

@@ -11,7 +11,6 @@ Cycles that were begun are finished: leaving out the long ones would bias the ra
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import add
@@ -19,15 +18,13 @@ from operator import add
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from fairmdp.learning.counts import CHUNK, Counts, RunChunks, Tally
-from fairmdp.learning.estimate import Intervals
-from fairmdp.mdp import MDP
-from fairmdp.problem import Problem
-from fairmdp.simulator import Simulator
-from fairmdp.solvers.plugin import FIRST, pooled_upper
-from fairmdp.validation import Bools, Floats, Ints
-
-Seeds = Iterator[np.random.SeedSequence]
+from fairmdp.learning.counts import CHUNK, Counts, Tally
+from fairmdp.learning.estimate import Inquiry, Intervals
+from fairmdp.learning.plugin import FIRST, pooled_upper
+from fairmdp.model.checks import Bools, Floats, Ints
+from fairmdp.model.mdp import MDP
+from fairmdp.model.problem import Problem
+from fairmdp.model.simulator import Simulator
 
 _PARTS = 8  # parts that cycles are run in, wherever that is
 _PILOT = 0.1  # share of the samples that finds the state where cycles begin
@@ -42,41 +39,33 @@ _BURN_IN = 0.2  # share of a rollout that batch means leave out
 _PATIENCE = 2.0  # how often the length that an open cycle is due is kept in reserve for it
 
 
-def run_policy(
-    simulator: Simulator,
-    owed: Problem,
-    pi: Floats,
-    samples: int,
-    share: float,
-    seeds: Seeds,
-    training: Counts | None,
-    run_chunks: RunChunks,
-) -> tuple[Intervals, float]:
-    """Intervals at level ``share`` from rollouts, and a bound on the best gain at the same level again."""
-    plan = _Plan(simulator, owed, pi, record=training is not None)
-    (pilot,) = run_chunks(partial(_pilot, plan), [(samples, next(seeds))])
-    budget = samples - pilot.samples
-    level = share / (2 * (owed.n_quotas + 1))  # of each side of each interval
+def run_policy(inquiry: Inquiry) -> Intervals:
+    """Intervals from rollouts, and a bound on the best gain where there is a training."""
+    training, engine, seeds = inquiry.training, inquiry.engine, inquiry.seeds
+    plan = _Plan(inquiry.simulator, inquiry.owed, inquiry.pi, record=training is not None)
+    (pilot,) = engine(partial(_pilot, plan), [(inquiry.samples, next(seeds))])
+    budget = inquiry.samples - pilot.samples
+    level = inquiry.level / (2 * (plan.owed.n_quotas + 1))  # of each side of each interval
     expected = pilot.visits * budget
+    parts: list[_Cycles] | list[_Batches]
     if expected >= _CYCLES:
         n_parts = max(min(_PARTS, budget // CHUNK, int(expected / _CYCLES)), 1)
         cycles = partial(_run_cycles, plan, pilot.s0, pilot.shift, budget // n_parts)
-        runs = list(run_chunks(cycles, [next(seeds) for _ in range(n_parts)]))
-        parts: list[_Cycles] | list[_Batches] = runs
+        parts = runs = list(engine(cycles, [next(seeds) for _ in range(n_parts)]))
         found = _by_cycles(runs, level)
     else:
         first = pilot.late[np.linspace(0, pilot.late.size - 1, _BATCHES).astype(np.int64)]
         tasks = [(states, max(budget // _BATCHES, 2), next(seeds)) for states in np.split(first, _SPLIT)]
-        parts = batches = list(run_chunks(partial(_run_batches, plan), tasks))
+        parts = batches = list(engine(partial(_run_batches, plan), tasks))
         found = _by_batches(batches, level)
     upper, notes = np.inf, pilot.notes
     if training is not None:
         seen = Counts.merged([training, *filter(None, [pilot.seen, *(part.seen for part in parts)])])
-        upper = pooled_upper(owed, seen, -float(ndtri(share)))
+        upper = pooled_upper(plan.owed, seen, -float(ndtri(inquiry.level)))
         if training.per_pair.min() < FIRST:
             notes = (*notes, f"the bound on the best gain is not valid: pairs have under {FIRST} samples")
     drawn = pilot.samples + sum(part.samples for part in parts)
-    return replace(found, samples=drawn, together=not pilot.notes, notes=found.notes + notes), upper
+    return replace(found, samples=drawn, together=pilot.together, notes=found.notes + notes, upper=upper)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,43 +78,41 @@ class _Plan:
     record: bool
 
 
-class _Walks:
-    """Rollouts of one policy, side by side; collects what each quota counts, and the reward, per step."""
+class Walks:
+    """Rollouts of one policy, side by side."""
+
+    def __init__(self, simulator: Simulator, mdp: MDP, pi: Floats, seed: np.random.SeedSequence) -> None:
+        self._simulator, self._mdp, self._rng = simulator, mdp, np.random.default_rng(seed)
+        self._ladder = ladder(mdp, pi)
+
+    def step(self, states: Ints) -> tuple[Ints, Ints, Floats]:
+        """Pair that each rollout takes, its next state and its reward, (W,) each."""
+        pairs = np.searchsorted(self._ladder, states + self._rng.random(states.size), side="right")
+        return pairs, *self._simulator.sample(states, pairs - self._mdp.pair_ptr[states], self._rng)
+
+
+class _Collecting:
+    """Rollouts of a plan; collects what each quota counts, and the reward, per step."""
 
     def __init__(self, plan: _Plan, seed: np.random.SeedSequence) -> None:
         mdp = plan.owed.mdp
-        self.n_states = mdp.n_states
-        self._simulator, self._mdp, self._rng = plan.simulator, mdp, np.random.default_rng(seed)
-        self._ladder = ladder(mdp, plan.pi)
+        self.n_states, self.samples = mdp.n_states, 0
+        self._walks = Walks(plan.simulator, mdp, plan.pi, seed)
         self._counted = plan.owed.members.T.toarray()  # (SA, K)
-        self._tally = Tally(mdp.n_pairs, mdp.n_states) if plan.record else None
-        self._kept: list[tuple[Ints, Ints, Floats]] = []
-        self.samples = 0
+        self._tally = Tally(mdp.n_pairs, mdp.n_states, calls=CHUNK // _WALKS) if plan.record else None
 
     def step(self, states: Ints) -> tuple[Ints, Floats]:
         """Next state of each rollout, (W,), and what the step collects, (W, K + 1), reward last."""
-        pairs = np.searchsorted(self._ladder, states + self._rng.random(states.size), side="right")
-        s_next, rewards = self._simulator.sample(states, pairs - self._mdp.pair_ptr[states], self._rng)
+        pairs, s_next, rewards = self._walks.step(states)
         self.samples += states.size
         if self._tally is not None:
-            self._kept.append((pairs, s_next, rewards))
-            if len(self._kept) * _WALKS >= CHUNK:
-                self._count()
+            self._tally.note(pairs, s_next, rewards)
         return s_next, np.column_stack([self._counted[pairs], rewards])
 
     @property
     def seen(self) -> Counts | None:
         """Counts of all steps, if they were recorded."""
-        if self._tally is None:
-            return None
-        self._count()
-        return self._tally.counts
-
-    def _count(self) -> None:
-        if self._kept and self._tally is not None:
-            pairs, s_next, rewards = (np.concatenate(column) for column in zip(*self._kept, strict=True))
-            self._tally.add(Counts.of(pairs, s_next, rewards, self._mdp.n_pairs, self._mdp.n_states))
-            self._kept = []
+        return None if self._tally is None else self._tally.counts
 
 
 def ladder(mdp: MDP, pi: Floats) -> Floats:
@@ -144,7 +131,8 @@ class _Pilot:
     visits: float  # its share of them
     shift: float  # a reward in the middle of those seen
     late: Ints  # where rollouts came by
-    notes: tuple[str, ...]  # what looks wrong
+    together: bool  # whether all of them came to that state, as far as can be expected
+    notes: tuple[str, ...]
     samples: int
     seen: Counts | None
 
@@ -152,7 +140,7 @@ class _Pilot:
 def _pilot(plan: _Plan, task: tuple[int, np.random.SeedSequence]) -> _Pilot:
     """Look around with a few of the samples."""
     samples, seed = task
-    walks = _Walks(plan, seed)
+    walks = _Collecting(plan, seed)
     W = _side_by_side(samples)
     steps = max(int(min(_PILOT * samples, _PILOT_SAMPLES)) // W, 2)
     path = np.empty((steps + 1, W), np.int64)
@@ -169,13 +157,14 @@ def _pilot(plan: _Plan, task: tuple[int, np.random.SeedSequence]) -> _Pilot:
             break
         strays, _ = walks.step(strays)
         strays = strays[strays != s0]
-    notes: tuple[str, ...] = ()
-    if strays.size and visits * steps >= _RETURNS:
-        notes = (
-            f"{strays.size} of {W} rollouts of {_LONGER * steps} steps did not reach state {s0}: the chain "
-            "is slow, or has several closed classes, and this speaks of one of them; nothing is called fair",
-        )
-    return _Pilot(s0, visits, float(collected[:, -1].mean()), late, notes, walks.samples, walks.seen)
+    together = not strays.size or visits * steps < _RETURNS
+    apart = (
+        f"{strays.size} of {W} rollouts of {_LONGER * steps} steps did not reach state {s0}: the chain "
+        "is slow, or has several closed classes, and this speaks of one of them; nothing is called fair"
+    )
+    notes = () if together else (apart,)
+    middle = float(collected[:, -1].mean())
+    return _Pilot(s0, visits, middle, late, together, notes, walks.samples, walks.seen)
 
 
 def _side_by_side(samples: int) -> int:
@@ -229,7 +218,7 @@ class _Cycles:
 
 def _run_cycles(plan: _Plan, s0: int, middle: float, budget: int, seed: np.random.SeedSequence) -> _Cycles:
     """Cycles at s0; rollouts retire at the end of a cycle when the budget runs low."""
-    walks = _Walks(plan, seed)
+    walks = _Collecting(plan, seed)
     width = plan.owed.n_quotas + 1
     shift = np.append(np.zeros(width - 1), middle)  # sums of squares would cancel for rewards far from 0
     states = np.full(_side_by_side(budget), s0)
@@ -278,7 +267,7 @@ class _Batches:
 def _run_batches(plan: _Plan, task: tuple[Ints, int, np.random.SeedSequence]) -> _Batches:
     """Means of a few long rollouts from different states."""
     states, steps, seed = task
-    walks = _Walks(plan, seed)
+    walks = _Collecting(plan, seed)
     first = int(_BURN_IN * steps)
     sums = np.zeros((states.size, plan.owed.n_quotas + 1))
     for t in range(steps):
@@ -305,6 +294,4 @@ def _intervals(
     """``value +- radius``; a share that never varied may still do so rarely (the rule of three)."""
     shares = np.arange(value.size) < value.size - 1
     radius = np.where(shares & (radius <= 1e-12), -np.log(level) / count, radius)
-    low, high = value - radius, value + radius
-    low[:-1], high[:-1] = np.clip(low[:-1], 0, 1), np.clip(high[:-1], 0, 1)
-    return Intervals(value, low, high, method, cycles=count, notes=notes)
+    return Intervals.around(value, radius, method, cycles=count, notes=notes)

@@ -20,26 +20,35 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
-from fairmdp.chain import Chain
+from fairmdp.chains.chain import Chain
+from fairmdp.chains.policy import checked_policy
 from fairmdp.errors import ProblemError
-from fairmdp.learning.certify import checked_policy
-from fairmdp.learning.counts import CHUNK, RunChunks, seed_stream, shell_model
-from fairmdp.learning.rollouts import ladder
-from fairmdp.mdp import EXACT_SUM_TOL, MDP
-from fairmdp.problem import Problem
-from fairmdp.quota import Quota
-from fairmdp.simulator import CheckedSimulator, Simulator
-from fairmdp.validation import Bools, Floats, Ints, check_count, frozen
+from fairmdp.learning.counts import CHUNK, Engine, Seed, seed_stream
+from fairmdp.learning.rollouts import Walks
+from fairmdp.model.checks import Bools, Floats, Ints, ReadOnly, check_count
+from fairmdp.model.mdp import EXACT_SUM_TOL, MDP
+from fairmdp.model.problem import Problem
+from fairmdp.model.quota import Quota
+from fairmdp.model.simulator import CheckedSimulator, Simulator, shell_model
 
 SIMULATING = 2
 """Key of the stream of seeds of simulations; learning and certificates have their own."""
 
-_PART = 25  # runs side by side; what is drawn depends on it
-_BURN_IN = 0.1  # share of a run that estimates of the long run leave out
+
+@dataclass(frozen=True)
+class Tuning:
+    """How runs are made; only ``held`` leaves the result as it is."""
+
+    together: int = 25  # runs side by side, enough for quick array work; what is drawn depends on it
+    burn_in: float = 0.1  # share of a run that estimates of the long run leave out
+    held: int = 16 * CHUNK  # steps that are kept until they are counted, 4 MB of them
+
+
+_TUNING = Tuning()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Simulation:
+class Simulation(ReadOnly):
     """What independent runs of one policy have seen.
 
     Attributes
@@ -118,10 +127,11 @@ def simulate(
     *,
     steps: int,
     runs: int = 100,
-    seed: int | np.random.SeedSequence = 0,
+    seed: Seed = 0,
     starts: int | str | Sequence[int | str] | Ints | None = None,
     quotas: Iterable[Quota] = (),
-    run_chunks: RunChunks = map,
+    engine: Engine = map,
+    tuning: Tuning = _TUNING,
 ) -> Simulation:
     """Run a policy many times.
 
@@ -142,8 +152,11 @@ def simulate(
         from all states where there is none.
     quotas
         Whose shares are watched, and with what bounds.
-    run_chunks
-        How parts of the runs are executed: the built-in ``map``, or an engine. Results do not depend on it.
+    engine
+        Where parts of the runs are done: the built-in ``map``, a `ProcessPool` or a `RayCluster`. Results do
+        not depend on it.
+    tuning
+        See `Tuning`.
 
     Returns
     -------
@@ -172,22 +185,19 @@ def simulate(
     pi = checked_policy(problem.mdp, policy)
     seeds = seed_stream(seed, SIMULATING)
     first = _starts(problem.mdp, starts, runs, np.random.default_rng(next(seeds)))
-    parts = zip(seeds, np.split(first, range(_PART, runs, _PART)), strict=False)
-    seen = _kept(run_chunks(partial(_run, simulator, problem, pi, steps), parts))
+    parts = zip(seeds, np.split(first, range(tuning.together, runs, tuning.together)), strict=False)
+    seen = _kept(engine(partial(_run, simulator, problem, pi, steps, tuning), parts))
     first = np.concatenate([part.first for part in seen])
-    run_shares, run_gains, late_shares, late_gains = (
-        np.concatenate(column)
-        for column in zip(*((*part.after_all, *part.long_run) for part in seen), strict=True)
-    )
-    frozen(first, run_shares, run_gains)
+    whole = np.concatenate([part.after_all for part in seen])  # (R, K + 1)
+    late = np.concatenate([part.long_run for part in seen])
     root = np.sqrt(first.size)
     return Simulation(
-        gain=float(late_gains.mean()),
-        gain_se=float(late_gains.std(ddof=1) / root),
-        shares=late_shares.mean(axis=0),
-        share_se=late_shares.std(axis=0, ddof=1) / root,
-        run_gains=run_gains,
-        run_shares=run_shares,
+        gain=float(late[:, -1].mean()),
+        gain_se=float(late[:, -1].std(ddof=1) / root),
+        shares=late[:, :-1].mean(axis=0),
+        share_se=late[:, :-1].std(axis=0, ddof=1) / root,
+        run_gains=whole[:, -1],
+        run_shares=whole[:, :-1],
         quota_names=problem.names,
         at_least=problem.at_least,
         at_most=problem.at_most,
@@ -201,54 +211,52 @@ def simulate(
 
 
 class _Seen:
-    """Sums over the steps of each run, those of the burn-in apart."""
+    """Sums over the steps of each run of what quotas count and of rewards, those of the burn-in apart."""
 
     def __init__(self, problem: Problem, first: Ints, burn_in: int) -> None:
         self.first, self.burn_in, self.steps, self.finished = first, burn_in, 0, True
-        runs = first.size
         self._counted = problem.members.T.tocsr()  # (SA, K)
-        self._early = np.zeros((runs, problem.n_quotas)), np.zeros(runs)
-        self._late = np.zeros((runs, problem.n_quotas)), np.zeros(runs)
+        self._sums = np.zeros((2, first.size, problem.n_quotas + 1))  # burn-in and later, runs, rewards last
 
     def add(self, pairs: Ints, rewards: Floats) -> None:
         """Count some steps of all runs, (t, R) each, that lie on one side of the end of the burn-in."""
         t, runs = pairs.shape
         run = np.tile(np.arange(runs), t)
         visits = csr_array((np.ones(run.size), (run, pairs.ravel())), shape=(runs, self._counted.shape[0]))
-        shares, gains = self._late if self.steps >= self.burn_in else self._early
-        shares += (visits @ self._counted).toarray()
-        gains += rewards.sum(axis=0)
+        late = int(self.steps >= self.burn_in)
+        self._sums[late, :, :-1] += (visits @ self._counted).toarray()
+        self._sums[late, :, -1] += rewards.sum(axis=0)
         self.steps += t
 
     @property
-    def after_all(self) -> tuple[Floats, Floats]:
-        """Shares and mean rewards over all steps, (R, K) and (R,)."""
-        shares, gains = (early + late for early, late in zip(self._early, self._late, strict=True))
-        return shares / self.steps, gains / self.steps
+    def after_all(self) -> Floats:
+        """Shares and mean rewards over all steps, (R, K + 1)."""
+        return self._sums.sum(axis=0) / self.steps
 
     @property
-    def long_run(self) -> tuple[Floats, Floats]:
+    def long_run(self) -> Floats:
         """The same without the burn-in, if the runs got that far."""
-        if self.steps <= self.burn_in:
-            return self.after_all
-        late = self.steps - self.burn_in
-        return self._late[0] / late, self._late[1] / late
+        return self._sums[1] / (self.steps - self.burn_in) if self.steps > self.burn_in else self.after_all
 
 
 def _run(
-    simulator: Simulator, problem: Problem, pi: Floats, steps: int, task: tuple[np.random.SeedSequence, Ints]
+    simulator: Simulator,
+    problem: Problem,
+    pi: Floats,
+    steps: int,
+    tuning: Tuning,
+    task: tuple[np.random.SeedSequence, Ints],
 ) -> _Seen:
     """Some of the runs, in blocks that end with the burn-in or with the memory for them."""
     seed, states = task
-    mdp, rng, rungs = problem.mdp, np.random.default_rng(seed), ladder(problem.mdp, pi)
-    seen = _Seen(problem, states, int(_BURN_IN * steps))
-    block = max(CHUNK * 16 // states.size, 1)
+    walks = Walks(simulator, problem.mdp, pi, seed)
+    seen = _Seen(problem, states, int(tuning.burn_in * steps))
+    block = max(tuning.held // states.size, 1)
     pairs, rewards = np.empty((block, states.size), np.int64), np.empty((block, states.size))
     filled = 0
     try:
         for t in range(1, steps + 1):
-            pairs[filled] = np.searchsorted(rungs, states + rng.random(states.size), side="right")
-            states, rewards[filled] = simulator.sample(states, pairs[filled] - mdp.pair_ptr[states], rng)
+            pairs[filled], states, rewards[filled] = walks.step(states)
             filled += 1
             if filled == block or t in (seen.burn_in, steps):
                 seen.add(pairs[:filled], rewards[:filled])

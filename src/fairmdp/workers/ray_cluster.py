@@ -1,27 +1,29 @@
-"""Engine of actors on a Ray cluster: a private one on this machine, or one that is running already.
+"""Engine whose workers are actors on a Ray cluster: a private one on this machine, or one that runs already.
 
-Each worker is an actor with a core of its own. Ray is not asked to retry anything: it would do so out of
+Each has a core of its own. Ray is not asked to retry anything: it would do so out of
 order and without the function that the actor had. Results are kept by the driver, since the machines of a
 cluster need not share a disk.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import socket
 import sys
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from os import PathLike
 from types import ModuleType
 from typing import Any
 
-from fairmdp.engine.chunks import Answer, Chunk, EngineError, Station
-from fairmdp.engine.crew import Engine, Worker, WorkerLost
 from fairmdp.errors import ProblemError
+from fairmdp.workers.engine import Engine, EngineError, cores
+from fairmdp.workers.pool import Pool
+from fairmdp.workers.worker import Code, Message, Runner, Worker, WorkerLost
 
 _PRIVATE = "local"  # what Ray calls a cluster of one's own, on this machine
 _RUNNING = "auto"  # and one that was started here with `ray start`
@@ -56,7 +58,7 @@ class RayCluster(Engine):
     A cluster takes some seconds to start, so this one is not run here.
 
     >>> with RayCluster(2) as engine:  # doctest: +SKIP
-    ...     learned = learn_plugin(simulator, quotas, samples=10**6, run_chunks=engine)
+    ...     learned = learn_plugin(simulator, quotas, samples=10**6, engine=engine)
     """
 
     def __init__(
@@ -69,44 +71,52 @@ class RayCluster(Engine):
         folder: str | PathLike[str] | None = None,
     ) -> None:
         super().__init__(workers, timeout, attempts, folder)
-        self._ray, self._mine = _connected(address, self.workers)
-        if workers is None:
-            self.workers = max(int(self._ray.cluster_resources().get("CPU", 1)), 1)
-        self._actor = self._ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Station)
+        ray, self._private = _connected(address, workers or cores())
+        size = workers or max(int(ray.cluster_resources().get("CPU", 1)), 1)
+        self.pool = Pool(_Cluster(ray), int(size), timeout=math.inf if timeout is None else timeout)
+        self._ray = ray
 
     def close(self) -> None:
         """Stop the workers, for good, and the cluster if it is private."""
-        if self._closed:
+        if self.pool.closed:
             return
         super().close()
-        if self._mine:
+        if self._private:
             self._ray.shutdown()
             self._ray._private.worker._worker_logs_enabled = True
 
-    def _start(self) -> Worker:
-        return _Actor(self.timeout, self._ray, self._actor.remote())
 
-    def _code(self, function: Callable[[Any], Any], plain: bytes) -> bytes:
-        return self._ray.cloudpickle.dumps(function)  # brings the classes of a script along
+class _Cluster:
+    """Host of workers that are actors of a Ray cluster."""
 
-    def _wait(self, workers: list[_Actor], seconds: float) -> Collection[Worker]:
-        due = {worker.answers[0]: worker for worker in workers}
+    shares_disk = False
+
+    def __init__(self, ray: ModuleType) -> None:
+        self._ray = ray
+        self._actor = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Runner)
+
+    def start(self, timeout: float) -> Worker:
+        return _Actor(timeout, self._ray, self._actor.remote())
+
+    def code(self, function: Callable[[Any], Any]) -> Code:
+        """Encode a function with the classes of a script; its digest is that of its plain pickle."""
+        return replace(Code.of(function), content=self._ray.cloudpickle.dumps(function))
+
+    def wait(self, workers: Iterable[_Actor], seconds: float | None, bell: Any) -> set[Worker]:
+        due = {worker.answers[0]: worker for worker in workers if worker.answers}
         if not due:
-            return ()
+            return set()
         # First for one, as long as it takes, then for what has come meanwhile.
         self._ray.wait(list(due), timeout=seconds, fetch_local=False)
         ready, _ = self._ray.wait(list(due), num_returns=len(due), timeout=0, fetch_local=False)
         return {due[answer] for answer in ready}
-
-    def _received(self, chunk: Chunk, result: Any) -> None:
-        chunk.keep(result)
 
 
 class _Actor(Worker):
     def __init__(self, timeout: float, ray: ModuleType, actor: Any) -> None:
         super().__init__(timeout)
         self._ray, self._actor = ray, actor
-        self.answers: deque[Any] = deque([actor.ready.remote()])
+        self.answers: deque[Any] = deque()
 
     @property
     def is_alive(self) -> bool:
@@ -116,10 +126,10 @@ class _Actor(Worker):
         paths = [os.path.abspath(path) for path in sys.path]
         self.answers.append(self._actor.take.remote(code, paths))
 
-    def _run(self, chunk: Chunk) -> None:
-        self.answers.append(self._actor.run.remote(replace(chunk, path=None)))
+    def _run(self, task: Any) -> None:
+        self.answers.append(self._actor.run.remote(task))
 
-    def _answer(self) -> Answer:
+    def _message(self) -> Message:
         try:
             return self._ray.get(self.answers.popleft())
         except self._ray.exceptions.RayTaskError as error:  # a task or a result that cannot travel

@@ -14,31 +14,21 @@ empirical Bernstein inequality (COLT 2009) with the level shared out evenly.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from fairmdp.chain import Chain, policy_matrix
+from fairmdp.backends.flow_lp import FlowLP
+from fairmdp.chains.chain import Chain
+from fairmdp.chains.policy import policy_matrix
 from fairmdp.errors import ProblemError
-from fairmdp.learning.counts import (
-    Counts,
-    RunChunks,
-    Tally,
-    Task,
-    chunk_tasks,
-    sample_chunk,
-    spread_evenly,
-)
-from fairmdp.learning.estimate import Intervals
-from fairmdp.problem import Problem
-from fairmdp.simulator import Simulator
-from fairmdp.solvers.flow_lp import FlowLP
-from fairmdp.validation import Floats, Ints
-
-Seeds = Iterator[np.random.SeedSequence]
+from fairmdp.learning.counts import Counts, Tally, Task, ask, chunk_tasks, spread_evenly
+from fairmdp.learning.estimate import Inquiry, Intervals
+from fairmdp.learning.evaluation import per_state
+from fairmdp.model.checks import Floats, Ints
+from fairmdp.model.simulator import Simulator
 
 _MOST_STATES = 2000
 _FOR_MODEL = 0.4  # share of the samples that makes a model where there is none from training
@@ -47,142 +37,135 @@ _FOR_ROWS = 0.15  # share of the remainder that goes to all rows alike
 _METHOD = "two-level empirical Bernstein bounds"
 
 
-def bound_rigorously(
-    simulator: Simulator,
-    owed: Problem,
-    pi: Floats,
-    samples: int,
-    share: float,
-    seeds: Seeds,
-    training: Counts | None,
-    reward_range: tuple[float, float] | None,
-    run_chunks: RunChunks,
-) -> tuple[Intervals, float]:
-    """Intervals at level ``share``, and a bound on the best gain at the same level again."""
+def bound_rigorously(inquiry: Inquiry) -> Intervals:
+    """Intervals, and a bound on the best gain where there is a training."""
+    owed, samples, training = inquiry.owed, inquiry.samples, inquiry.training
     if owed.mdp.n_states > _MOST_STATES:
         raise ProblemError(f"rigorous bounds take up to {_MOST_STATES} states, this has {owed.mdp.n_states}")
-    source = _Source(simulator, reward_range, seeds, run_chunks)
-    rng = np.random.default_rng(next(seeds))
-    upper, left = math.inf, samples
-    notes: tuple[str, ...] = ()
+    fresh = _Fresh(inquiry)
     if training is not None:
-        left -= int(_FOR_UPPER * samples)
-        P0 = policy_matrix(training.model(owed.mdp), pi)
-        r0 = _mixed(owed, pi, training.rewards)
+        left = samples - int(_FOR_UPPER * samples)
+        P0 = policy_matrix(training.model(owed.mdp), inquiry.pi)
+        r0 = fresh.mix @ training.rewards
     else:
         for_model = int(_FOR_MODEL * samples)
-        left -= for_model
-        seen = _by_state(owed, _rows(source, owed, pi, for_model, rng))
-        P0, r0 = _frequencies(seen), seen.rewards
-    found, drawn = _two_levels(source, owed, pi, P0, r0, left, share, rng)
+        left = samples - for_model
+        seen = fresh.by_state(fresh.rows(for_model))
+        P0, r0 = seen.frequencies, seen.rewards
+    found, drawn = _two_levels(fresh, P0, r0, left)
     if training is not None:
-        upper, notes = _upper(source, owed, samples - left, share, training, drawn)
-    notes = found.notes + notes
-    if reward_range is None:
-        notes += (f"rigorous for the gain if rewards stay within {source.low:.6g} and {source.high:.6g}",)
-    return replace(found, samples=source.samples, notes=notes), upper
+        upper, notes = _upper(fresh, training, samples - left, drawn)
+        found = replace(found, upper=upper, notes=found.notes + notes)
+    if inquiry.reward_range is None:
+        rewards = f"rigorous for the gain if rewards stay within {fresh.low:.6g} and {fresh.high:.6g}"
+        found = replace(found, notes=(*found.notes, rewards))
+    return replace(found, samples=fresh.samples)
 
 
-class _Source:
+class _Fresh:
     """Fresh samples, and the range of their rewards; those outside of a promised one are refused."""
 
-    def __init__(
-        self, simulator: Simulator, promised: tuple[float, float] | None, seeds: Seeds, run_chunks: RunChunks
-    ) -> None:
+    def __init__(self, inquiry: Inquiry) -> None:
+        self.owed, self.pi, self.level = inquiry.owed, inquiry.pi, inquiry.level
+        self.mix = per_state(self.owed.mdp, self.pi)  # averages over the actions of each state, (S, SA)
+        promised = inquiry.reward_range
         self.low, self.high = (math.inf, -math.inf) if promised is None else promised
         if not (promised is None or -math.inf < self.low <= self.high < math.inf):
             raise ProblemError(f"reward_range is {promised}, expected (least, largest)")
-        self._simulator, self._promised, self._seeds = simulator, promised, seeds
-        self._run_chunks = run_chunks
+        self._inquiry = inquiry
+        self.rng = np.random.default_rng(next(inquiry.seeds))
         self.samples = 0
 
     def draw(self, times: Ints) -> Counts:
         """Counts of samples of pair ``i``, ``times[i]`` of them."""
-        tally = Tally(times.size, self._simulator.n_states)
-        watch = partial(_watched_chunk, self._simulator)
-        for chunk, low, high in self._run_chunks(watch, chunk_tasks(times, self._seeds)):
-            if self._promised is not None and (low < self.low or high > self.high):
+        inquiry, promised = self._inquiry, self._inquiry.reward_range
+        tally = Tally(times.size, inquiry.simulator.n_states)
+        look = partial(_watched_chunk, inquiry.simulator)
+        for chunk, low, high in inquiry.engine(look, chunk_tasks(times, inquiry.seeds)):
+            if promised is not None and (low < self.low or high > self.high):
                 raise ProblemError(
                     f"the simulator gave a reward of {low if low < self.low else high}, "
-                    f"outside of reward_range {self._promised}"
+                    f"outside of reward_range {promised}"
                 )
             self.low, self.high = min(self.low, low), max(self.high, high)
             tally.add(chunk)
         self.samples += tally.total
         return tally.counts
 
+    def rows(self, samples: int) -> Counts:
+        """Counts of the policy's steps from every state alike, by pair."""
+        mdp = self.owed.mdp
+        times = spread_evenly(samples, np.ones(mdp.n_states))
+        parts = zip(times, np.split(self.pi, mdp.pair_ptr[1:-1]), strict=True)
+        return self.draw(np.concatenate([self.rng.multinomial(n, part) for n, part in parts]))
+
+    def by_state(self, counts: Counts) -> Counts:
+        """Lump the actions of a state together: the policy's own chain, if they were drawn from it."""
+        return counts.by_group(self.owed.mdp.s_of, counts.n_states)
+
+    def nothing(self, why: str) -> Intervals:
+        """What is known without samples."""
+        K, gain = self.owed.n_quotas, (self.low, self.high)
+        return Intervals(
+            value=np.append(np.full(K, 0.5), sum(gain) / 2),
+            low=np.append(np.zeros(K), gain[0]),
+            high=np.append(np.ones(K), gain[1]),
+            method=_METHOD,
+            vacuous=True,
+            notes=(f"vacuous: {why}; draw more samples or ask without rigorous",),
+        )
+
     @property
     def span(self) -> float:
         return max(self.high - self.low, 0.0)
 
 
-class _Watched:
-    """A simulator that remembers the range of its rewards."""
-
-    def __init__(self, simulator: Simulator) -> None:
-        self.n_states, self.n_actions = simulator.n_states, simulator.n_actions
-        self._simulator = simulator
-        self.low, self.high = math.inf, -math.inf
-
-    def sample(self, states: Ints, actions: Ints, rng: np.random.Generator) -> tuple[Ints, Floats]:
-        s_next, rewards = self._simulator.sample(states, actions, rng)
-        self.low, self.high = min(self.low, float(rewards.min())), max(self.high, float(rewards.max()))
-        return s_next, rewards
-
-
 def _watched_chunk(simulator: Simulator, task: Task) -> tuple[Counts, float, float]:
     """Counts of a chunk, and the least and the largest reward in it."""
-    watched = _Watched(simulator)
-    return sample_chunk(watched, *task), watched.low, watched.high
+    s_next, rewards = ask(simulator, *task)
+    n_pairs = int(simulator.n_actions.sum())
+    chunk = Counts.of(task[0], s_next, rewards, n_pairs, simulator.n_states)
+    return chunk, float(rewards.min()), float(rewards.max())
 
 
-def _two_levels(
-    source: _Source,
-    owed: Problem,
-    pi: Floats,
-    P0: csr_array,
-    r0: Floats,
-    samples: int,
-    share: float,
-    rng: np.random.Generator,
-) -> tuple[Intervals, Counts]:
+def _two_levels(fresh: _Fresh, P0: csr_array, r0: Floats, samples: int) -> tuple[Intervals, Counts]:
     """Intervals around the model ``P0, r0`` of the policy's chain, and the samples drawn for them."""
+    owed = fresh.owed
     K, S = owed.n_quotas, owed.mdp.n_states
     chain = Chain(P0)
     if len(chain.closed_classes) > 1:
         why = "the model of the policy's chain has several closed classes"
-        return _vacuous(source, K, why), Tally(owed.mdp.n_pairs, S).counts
+        return fresh.nothing(why), Tally(owed.mdp.n_pairs, S).counts
     nu0 = chain.shares
-    x0 = pi * nu0[owed.mdp.s_of]
+    x0 = fresh.pi * nu0[owed.mdp.s_of]
     for_rows = int(_FOR_ROWS * samples)
-    first = source.draw(rng.multinomial(samples - for_rows, x0 / x0.sum()))
+    first = fresh.draw(fresh.rng.multinomial(samples - for_rows, x0 / x0.sum()))
     # Given where they start, the draws from nu0 are samples of the rows as well.
-    drawn = Counts.merged([first, _rows(source, owed, pi, for_rows, rng)])
-    main, rows = _by_state(owed, first), _by_state(owed, drawn)
+    drawn = Counts.merged([first, fresh.rows(for_rows)])
+    main, rows = fresh.by_state(first), fresh.by_state(drawn)
     if rows.per_pair.min() < 2:
-        return _vacuous(source, K, f"{samples} samples are too few for {S} states"), drawn
-    Z = np.linalg.inv(np.eye(S) - P0.toarray() + nu0)
-    members = _mixed(owed, pi, owed.members.T.toarray())  # (S, K)
+        return fresh.nothing(f"{samples} samples are too few for {S} states"), drawn
+    Z = chain.fundamental_matrix
+    members = fresh.mix @ owed.members.T.toarray()  # (S, K)
     H = np.column_stack([Z @ members, Z])  # of the quotas, then of the single states
     h = Z @ r0
+    share = fresh.level
     logs = math.log(4 * (K + 1 + S) / (share / 2)), math.log(4 * S * (K + 1 + S) / (share / 2))
     means, radii = _main_errors(main, H, P0, logs[0])
     W = _row_errors(rows, H, P0, logs[1])  # (S, K + S)
     # Only the mean of the reward is unknown besides: r + h(s') takes the place of h(s').
-    gain_mean, gain_radius = _main_gain_error(main, h, r0 + P0 @ h, source.span, logs[0])
-    gain_W = _row_gain_errors(rows, h, r0 + P0 @ h, source.span, logs[1])
+    gain_mean, gain_radius = _main_gain_error(main, h, r0 + P0 @ h, fresh.span, logs[0])
+    gain_W = _row_gain_errors(rows, h, r0 + P0 @ h, fresh.span, logs[1])
     a = np.abs(means[K:]) + radii[K:]
     WT = W[:, K:].T
     d = np.linalg.solve(np.eye(S) - WT, a)
     # d > 0 with W.T d < d is a witness that the spectral radius is below 1.
     if not (d > 0).all() or not (WT @ d < d).all():
         why = f"the rows are too uncertain (radius {_radius(WT):.2g}, below 1 is needed)"
-        return _vacuous(source, K, why), drawn
+        return fresh.nothing(why), drawn
     value = np.append(nu0 @ members + means[:K], nu0 @ r0 + gain_mean)
     radius = np.append(radii[:K] + d @ W[:, :K], gain_radius + d @ gain_W)
-    low, high = value - radius, value + radius
-    low[:K], high[:K] = np.clip(low[:K], 0, 1), np.clip(high[:K], 0, 1)
-    return Intervals(value, low, high, _METHOD), drawn
+    return Intervals.around(value, radius, _METHOD), drawn
 
 
 def _main_errors(main: Counts, H: Floats, P0: csr_array, log: float) -> tuple[Floats, Floats]:
@@ -200,7 +183,7 @@ def _main_errors(main: Counts, H: Floats, P0: csr_array, log: float) -> tuple[Fl
 def _row_errors(rows: Counts, H: Floats, P0: csr_array, log: float) -> Floats:
     """Bound on ``|E H|`` for each state and column."""
     n = rows.per_pair[:, None]
-    mean = _frequencies(rows) @ H
+    mean = rows.frequencies @ H
     return np.abs(mean - P0 @ H) + _bernstein(rows.variances(H), np.ptp(H, axis=0), n, log)
 
 
@@ -215,37 +198,31 @@ def _main_gain_error(main: Counts, h: Floats, due: Floats, span: float, log: flo
 
 def _row_gain_errors(rows: Counts, h: Floats, due: Floats, span: float, log: float) -> Floats:
     """Bound on the error of ``r + h(s')`` for each state."""
-    mean = rows.rewards + _frequencies(rows) @ h
+    mean = rows.rewards + rows.frequencies @ h
     return np.abs(mean - due) + _bernstein(rows.reward_variances(h), span + np.ptp(h), rows.per_pair, log)
 
 
-def _upper(
-    source: _Source,
-    owed: Problem,
-    samples: int,
-    share: float,
-    training: Counts,
-    drawn: Counts,
-) -> tuple[float, tuple[str, ...]]:
+def _upper(fresh: _Fresh, training: Counts, samples: int, drawn: Counts) -> tuple[float, tuple[str, ...]]:
     """Weak duality: any h and prices bound the best gain by the largest priced reward of a pair.
 
     ``v* <= max_i [ r + P h - h(s) + G.T mu ]_i - rho @ mu``; the training makes h and mu, fresh samples bound
     ``r + P h`` from above, most of them where the maximum is near: those ``drawn`` for the policy, and more.
     """
+    owed = fresh.owed
     mdp = training.model(owed.mdp)
     answer = FlowLP(owed.with_mdp(mdp), mdp.r).run()
     if answer is None:
         return math.inf, ("the quotas cannot be met on the model of the training: no bound on the best gain",)
     h, mu = answer.h, answer.mu
-    log = math.log(2 * mdp.n_pairs / share)
+    log = math.log(2 * mdp.n_pairs / fresh.level)
     priced = owed.members.T @ mu - h[mdp.s_of]
     level = mdp.r + mdp.P @ h + priced
     span = np.ptp(h) + np.ptp(training.rewards)
     variance = training.reward_variances(h)
     times = _near_the_top(level.max() - level, variance, span, samples, log, drawn.per_pair)
-    fresh = Counts.merged([drawn, source.draw(times)])
-    mean = fresh.rewards + _frequencies(fresh) @ h
-    radius = _bernstein(fresh.reward_variances(h), source.span + np.ptp(h), fresh.per_pair, log)
+    counts = Counts.merged([drawn, fresh.draw(times)])
+    mean = counts.rewards + counts.frequencies @ h
+    radius = _bernstein(counts.reward_variances(h), fresh.span + np.ptp(h), counts.per_pair, log)
     owed_value = owed.at_least @ np.maximum(mu, 0.0) + owed.at_most @ np.minimum(mu, 0.0)
     return float((mean + radius + priced).max() - owed_value), ()
 
@@ -267,36 +244,6 @@ def _near_the_top(
     return np.maximum(spread_evenly(samples, lacking(high)), 2 - drawn)
 
 
-def _rows(source: _Source, owed: Problem, pi: Floats, samples: int, rng: np.random.Generator) -> Counts:
-    """Counts of the policy's steps from every state alike, by pair."""
-    mdp = owed.mdp
-    per_state = spread_evenly(samples, np.ones(mdp.n_states))
-    times = np.concatenate(
-        [
-            rng.multinomial(n, pi[first:stop])
-            for n, first, stop in zip(per_state, mdp.pair_ptr[:-1], mdp.pair_ptr[1:], strict=True)
-        ]
-    )
-    return source.draw(times)
-
-
-def _by_state(owed: Problem, counts: Counts) -> Counts:
-    """Lump the actions of a state together: the policy's own chain, if they were drawn from it."""
-    return counts.by_group(owed.mdp.s_of, counts.n_states)
-
-
-def _frequencies(counts: Counts) -> csr_array:
-    weights = counts.times / counts.per_pair[counts.pairs]
-    return csr_array((weights, (counts.pairs, counts.s_next)), shape=(counts.n_pairs, counts.n_states))
-
-
-def _mixed(owed: Problem, pi: Floats, values: Floats) -> Floats:
-    """Average over the actions of each state, (SA, ...) to (S, ...)."""
-    mdp = owed.mdp
-    mix = csr_array((pi, np.arange(mdp.n_pairs), mdp.pair_ptr), shape=(mdp.n_states, mdp.n_pairs))
-    return mix @ values
-
-
 def _bernstein(variance: Floats, span: float | Floats, n: int | Ints, log: float) -> Floats:
     """Radius around the mean of n draws, with ``log = log(2 / level)`` of one side."""
     return np.sqrt(2 * variance * log / n) + 7 * span * log / (3 * (np.asarray(n) - 1))
@@ -311,16 +258,3 @@ def _radius(W: Floats) -> float:
         size = float(v.sum())
         v /= size
     return size
-
-
-def _vacuous(source: _Source, K: int, why: str) -> Intervals:
-    """Nothing but what is known without samples."""
-    gain = source.low, source.high
-    return Intervals(
-        value=np.append(np.full(K, 0.5), sum(gain) / 2),
-        low=np.append(np.zeros(K), gain[0]),
-        high=np.append(np.ones(K), gain[1]),
-        method=_METHOD,
-        vacuous=True,
-        notes=(f"vacuous: {why}; draw more samples or ask without rigorous",),
-    )

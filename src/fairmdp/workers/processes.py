@@ -1,30 +1,32 @@
-"""Engine of the standard library's processes.
+"""Workers that are processes of this machine, and the engine of such workers.
 
-The driver and each worker talk over a pipe of their own. A thread of the driver writes to it, so that one
-who does not read blocks nobody, and a process that hangs can be killed without harm to the others.
+The pool and each worker talk over a pipe of their own. A thread of the pool's process writes to it, so that
+one who does not read blocks nobody, and a process that hangs can be killed without harm to the others.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import signal
 import threading
-from collections.abc import Callable, Collection
-from contextlib import suppress
-from multiprocessing import get_context, parent_process
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from os import PathLike
 from queue import SimpleQueue
 from typing import Any
 
-from fairmdp.engine.chunks import Answer, Chunk, Station, failure
-from fairmdp.engine.crew import Engine, Worker, WorkerLost
+from fairmdp.workers.engine import Engine, cores
+from fairmdp.workers.pool import Pool
+from fairmdp.workers.worker import Code, Message, Runner, Worker, WorkerLost, failure, tell_pool
 
 _END = 1.0  # seconds that a worker is given to end by itself
 
 # Not fork: a fork copies the locks that numba's and BLAS' threads hold, and nobody to open them.
-_PROCESSES = get_context("spawn")
+_SPAWN = get_context("spawn")
 
 
 class ProcessPool(Engine):
@@ -67,28 +69,38 @@ class ProcessPool(Engine):
         folder: str | PathLike[str] | None = None,
     ) -> None:
         super().__init__(workers, timeout, attempts, folder)
+        size = cores() if workers is None else int(workers)
+        self.pool = Pool(Processes(), size, timeout=math.inf if timeout is None else timeout)
 
-    def _start(self) -> Worker:
-        return _Process(self.timeout)
 
-    def _code(self, function: Callable[[Any], Any], plain: bytes) -> bytes:
-        return plain
+class Processes:
+    """Host of workers that are processes of this machine."""
 
-    def _wait(self, workers: list[_Process], seconds: float) -> Collection[Worker]:
+    shares_disk = True
+
+    def start(self, timeout: float) -> Worker:
+        """Start a process."""
+        return _Process(timeout)
+
+    def code(self, function: Callable[[Any], Any]) -> Code:
+        """Pickle a function."""
+        return Code.of(function)
+
+    def wait(self, workers: Iterable[_Process], seconds: float | None, bell: Any) -> set[Worker]:
+        """Wait for pipes, ends and the bell."""
         ends = {end: worker for worker in workers for end in (worker.pipe, worker.process.sentinel)}
-        return {ends[end] for end in wait(ends, seconds)}  # type: ignore[index]
-
-    def _received(self, chunk: Chunk, result: Any) -> None:
-        pass  # the worker has written the file before it answered
+        ready = wait([*ends, bell] if bell else list(ends), seconds)
+        return {ends[end] for end in ready if end is not bell}  # type: ignore[index]
 
 
 class _Process(Worker):
     def __init__(self, timeout: float) -> None:
         super().__init__(timeout)
-        self.pipe, theirs = _PROCESSES.Pipe()
-        self.process = _PROCESSES.Process(target=_work, args=(theirs,), daemon=True, name="fairmdp-worker")
+        self.pipe, theirs = _SPAWN.Pipe()
+        self.process = _SPAWN.Process(target=_work, args=(theirs,), daemon=True, name="fairmdp-worker")
         try:
-            self.process.start()
+            with _deaf_to_interrupts():
+                self.process.start()
         except BaseException:
             self.pipe.close()
             raise
@@ -105,10 +117,10 @@ class _Process(Worker):
     def _take(self, code: bytes) -> None:
         self._outbox.put(pickle.dumps(("take", code)))
 
-    def _run(self, chunk: Chunk) -> None:
-        self._outbox.put(pickle.dumps(("run", chunk), pickle.HIGHEST_PROTOCOL))
+    def _run(self, task: Any) -> None:
+        self._outbox.put(pickle.dumps(("run", task), pickle.HIGHEST_PROTOCOL))
 
-    def _answer(self) -> Answer:
+    def _message(self) -> Message:
         try:
             if not self.pipe.poll():  # ended, and a process of its own holds the pipe
                 raise EOFError
@@ -117,7 +129,7 @@ class _Process(Worker):
             raise WorkerLost(self._fate()) from None
 
     def dismiss(self) -> None:
-        if self.chunks:
+        if self.jobs:
             self.process.kill()
         self._outbox.put(None)  # and an idle one ends by itself, since nothing more will come
 
@@ -154,28 +166,42 @@ def _post(outbox: SimpleQueue[bytes | None], pipe: Connection[Any, Any]) -> None
                 pipe.send_bytes(message)
 
 
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Let processes that are started here never see a Ctrl-C, not even while they start."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # or starting it would lift the mask again
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
 def _work(pipe: Connection[Any, Any]) -> None:
     """Life of a worker: answer each message with one, until there are no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's business
     threading.Thread(target=_end_with_driver, daemon=True).start()
-    station = Station()
+    tell_pool(lambda message: pipe.send_bytes(pickle.dumps(message)))
+    runner = Runner()
     with suppress(EOFError, OSError):  # the driver is gone, or needs us no more
-        pipe.send_bytes(pickle.dumps(station.ready()))
         while True:
-            pipe.send_bytes(_answer(station, pipe.recv_bytes()))
+            pipe.send_bytes(_answer(runner, pipe.recv_bytes()))
 
 
-def _answer(station: Station, message: bytes) -> bytes:
+def _answer(runner: Runner, message: bytes) -> bytes:
     try:
         kind, content = pickle.loads(message)
-        answer = station.take(content) if kind == "take" else station.run(content)
+        answer = runner.take(content) if kind == "take" else runner.run(content)
         return pickle.dumps(answer, pickle.HIGHEST_PROTOCOL)
     except Exception as error:  # a task or a result that does not survive the journey
         return pickle.dumps(failure(error))
 
 
 def _end_with_driver() -> None:
-    """End this process when its driver is gone, even in the middle of a chunk."""
+    """End this process when its driver is gone, even in the middle of a task."""
     driver = parent_process()
     assert driver is not None, "a worker has a driver"
     driver.join()

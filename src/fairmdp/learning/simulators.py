@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 from fairmdp.errors import ProblemError, SimulatorError
 from fairmdp.io.gym_model import check_on_terminate
-from fairmdp.mdp import ROW_SUM_TOL
-from fairmdp.validation import Floats, Ints, check_count, count_of, real_vector
+from fairmdp.model.checks import Floats, Ints, check_count
+from fairmdp.model.simulator import shell_model
 
 _STRETCH = 64  # calls that are made again when one of them fails
 _ATTEMPTS = 3
@@ -155,7 +155,7 @@ class EnvironmentSimulator:
         self._env, self._set_state = env, set_state
         self._restart = on_terminate == "restart"
         self._terminal = _mask(terminal, self.n_states)
-        self._first_states = _cumulated(initial, self.n_states) if self._restart else None
+        self._first_states = self._cumulated(initial) if self._restart else None
         _refuse_autoreset(env)
         env.reset(seed=0)
 
@@ -174,6 +174,19 @@ class EnvironmentSimulator:
     def __repr__(self) -> str:
         ends = "restarts" if self._restart else "absorbs"
         return f"EnvironmentSimulator({type(self._env.unwrapped).__name__}, {self.n_states} states, {ends})"
+
+    def _cumulated(self, initial: ArrayLike | None) -> Floats:
+        """Distribution function of the first state; its last step ends above every uniform number."""
+        if initial is None:
+            raise ProblemError(
+                "on_terminate='restart' needs initial, the distribution of the first state\n"
+                f"  give an array of {self.n_states} probabilities; many environments have "
+                "env.unwrapped.initial_state_distrib"
+            )
+        p = shell_model(self).distribution("initial", initial)
+        cumulated: Floats = np.cumsum(p)
+        cumulated[int(np.flatnonzero(p)[-1]) :] = 1.0
+        return cumulated
 
     def _one(self, s: int, a: int) -> tuple[int, float]:
         try:
@@ -236,26 +249,6 @@ def _mask(terminal: Any, n_states: int) -> Any:
     mask = np.zeros(n_states, bool)
     mask[given.astype(np.int64)] = True
     return mask
-
-
-def _cumulated(initial: ArrayLike | None, n_states: int) -> Floats:
-    """Distribution function of the first state; its last step ends above every uniform number."""
-    if initial is None:
-        raise ProblemError(
-            "on_terminate='restart' needs initial, the distribution of the first state\n"
-            f"  give an array of {n_states} probabilities; many environments have "
-            "env.unwrapped.initial_state_distrib"
-        )
-    p = real_vector("initial", initial, n_states)
-    bad = ~(p >= 0)
-    if bad.any() or abs(p.sum() - 1) > ROW_SUM_TOL:
-        raise ProblemError(
-            f"initial is no distribution: it sums to {p.sum():.12g}, "
-            f"{count_of(bad.sum(), n_states, 'entries')} negative or not a number"
-        )
-    cumulated: Floats = np.cumsum(p)
-    cumulated[int(np.flatnonzero(p)[-1]) :] = 1.0
-    return cumulated
 
 
 def _refuse_autoreset(env: Any) -> None:

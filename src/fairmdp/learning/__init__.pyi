@@ -1,0 +1,31 @@
+# What the package offers and where it is defined, loaded at first use.
+from .certify import certify
+from .counts import Counts, Engine, Seed, counts_from_arrays, counts_to_arrays
+from .estimate import CertifiedPolicy, Estimate, Progress, Round
+from .learn import METHODS, Method, learn
+from .mirror import learn_mirror
+from .plugin import learn_plugin
+from .simulate import Simulation, simulate
+from .simulators import EnvironmentSimulator, FunctionSimulator
+
+__all__ = [
+    "METHODS",
+    "CertifiedPolicy",
+    "Counts",
+    "Engine",
+    "EnvironmentSimulator",
+    "Estimate",
+    "FunctionSimulator",
+    "Method",
+    "Progress",
+    "Round",
+    "Seed",
+    "Simulation",
+    "certify",
+    "counts_from_arrays",
+    "counts_to_arrays",
+    "learn",
+    "learn_mirror",
+    "learn_plugin",
+    "simulate",
+]

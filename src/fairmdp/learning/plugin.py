@@ -1,0 +1,486 @@
+"""The default learner: policies chosen on one part of the samples, tested on another.
+
+The first part is counted, and Fair-LP is solved on the counts, with quotas made stricter by ``t``
+first-order standard errors (`evaluation`) for a ladder of t. Samples go where these errors say that they
+matter (Neyman allocation). The second part is fresh: it tests the policies from the most conservative down
+(`ladder`, `posterior`), and the last that passes before the first failure is returned. So what chose a policy
+never judges it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, vstack
+from scipy.special import ndtri
+
+from fairmdp.backends.flow_lp import Answer, FlowLP
+from fairmdp.chains.policy import policy_of
+from fairmdp.errors import ProblemError, SimulatorError
+from fairmdp.learning.counts import (
+    Counts,
+    Engine,
+    Seed,
+    Tally,
+    root_seed,
+    sample_pairs,
+    seed_stream,
+    spread_evenly,
+)
+from fairmdp.learning.estimate import Estimate, Progress, Round
+from fairmdp.learning.evaluation import Evaluation, estimated, evaluate, unseen_variance
+from fairmdp.learning.ladder import Rung, climb, fresh_times, thinned, worth_testing
+from fairmdp.learning.posterior import TUNING, Trial, affordable_draws, affordable_tests, trial
+from fairmdp.learning.repeats import DEPENDENT, probe
+from fairmdp.model.checks import Floats, Ints
+from fairmdp.model.mdp import MDP
+from fairmdp.model.problem import Problem
+from fairmdp.model.quota import Quota
+from fairmdp.model.simulator import CheckedSimulator, Simulator, shell_model
+
+LEARNING = 0
+"""Key of the stream of seeds that learning draws from; `certify` has one of its own."""
+
+_TESTING = 2  # key of the stream of seeds of the draws that test a policy
+_PROBING = 3  # key of the seeds with which a simulator is asked twice
+
+FIRST = 50  # samples of every pair before any are steered; fewer miss rare successors
+_PER_ROUND = 100  # samples per pair of the first round of a run for an accuracy
+_CHOOSING = 80  # samples per pair that choose the policies, within the parts of the budget below
+_PARTS = (0.3, 0.7)
+_STEERED = 0.9  # share of the samples that goes where the errors are; the rest is spread evenly
+_ACCURACY = 0.01  # of the rewards' span and of each quota: what the allocation aims at for a fixed budget
+_PASSES = 2  # times that the margin is computed at the policy of the last one
+_HALVINGS = 10  # of the margin, where the whole of it cannot be met
+_MOST_SAMPLES = 10**9  # where a run for an accuracy gives up
+_POWER = 0.84  # normal quantile of the chance, 80 %, that the samples asked for in advice suffice
+_WITHOUT_END = 1e12  # samples beyond which no advice is given
+
+
+def learn_plugin(
+    simulator: Simulator,
+    quotas: Iterable[Quota],
+    *,
+    samples: int | None = None,
+    eps: float | None = None,
+    delta: float = 0.05,
+    seed: Seed = 0,
+    progress: Progress | None = None,
+    engine: Engine = map,
+) -> Estimate:
+    """Learn a fair policy from a simulator, tested on fresh samples at level ``delta``.
+
+    Parameters are those of `learn`. A budget is split: 80 samples per pair, but 30 to 70 % of it, choose
+    policies, the rest tests them. For an accuracy ``eps`` the samples are doubled, from 100 per pair on,
+    until a policy passes and no fair policy seems to earn ``eps`` more; the new half of each round tests what
+    the old half chose, and round k takes ``delta / (k (k + 1))`` of the level. Chunk ``k`` of the samples has
+    the seed ``(seed, 0, k)``, and ``progress`` is called after every chunk.
+
+    Returns
+    -------
+    Estimate
+        With a claim, of the tested policy on the fresh samples. Without one, of the policy of all samples
+        with a margin on every quota: ``guaranteed`` is False and ``claim`` says why. Quotas that cannot be
+        met on the estimated model are an answer, not an exception.
+
+    Examples
+    --------
+    >>> from fairmdp import Quota, scenarios
+    >>> simulator = scenarios.three_state().mdp.simulator()
+    >>> learned = learn_plugin(simulator, [Quota("s2", states=[2], at_least=0.25)], samples=6000, seed=1)
+    >>> learned
+    Estimate(gain=0.44 +- 0.002, worst_slack=0.0047, samples=6000, guaranteed)
+    >>> learned.claim[:48]
+    'confirmed on 4,200 fresh samples at level 0.05: '
+    """
+    started = time.perf_counter()
+    _check_goal(samples, eps, delta)
+    checked = CheckedSimulator(simulator)
+    owed = Problem(shell_model(checked), quotas)
+    n_pairs = owed.mdp.n_pairs
+    if samples is not None and samples < n_pairs:
+        raise ProblemError(
+            f"{samples} samples are too few for {n_pairs} state-action pairs\n  give at least one per pair"
+        )
+    run = _Run(owed, checked, delta, eps, root_seed(seed), progress, engine)
+    history: list[Round] = []
+    try:
+        for found in run.by_accuracy() if samples is None else run.by_budget(samples):
+            history.append(found.round)
+        found, finished = run.probed(found), eps is None or run.settled
+    except KeyboardInterrupt:
+        if run.tally.total == 0:
+            raise
+        found, finished = run.so_far(), False
+    except SimulatorError as error:
+        partial = run.so_far() if run.tally.total else None
+        error.partial = partial and partial.ended(finished=False, started=started, history=history)
+        raise
+    return found.ended(finished=finished, started=started, history=history)
+
+
+class _Run:
+    """One run: its samples, and estimates after each round of them."""
+
+    def __init__(
+        self,
+        owed: Problem,
+        simulator: CheckedSimulator,
+        delta: float,
+        eps: float | None,
+        seed: np.random.SeedSequence,
+        progress: Progress | None,
+        engine: Engine,
+    ) -> None:
+        self.owed, self.eps, self.tally = owed, eps, Tally(owed.mdp.n_pairs, owed.mdp.n_states)
+        self.settled = False
+        self._simulator, self._engine, self._progress = simulator, engine, progress
+        self._delta, self._level = delta, _Level.of(owed, delta, eps)
+        self._seed, self._seeds = seed, seed_stream(seed, LEARNING)
+        self._draw_seeds = seed_stream(seed, _TESTING)
+        self._asked = bool((owed.at_least > 0).any() or (owed.at_most < 1).any())
+        self._draws = affordable_draws(owed.mdp.n_states, self._level.quota)
+
+    def by_budget(self, samples: int) -> Iterator[Estimate]:
+        """Choose policies and test them; without quotas, or with too many states for a test, all chooses."""
+        for_choice = samples
+        if self._asked and self._draws:
+            low, high = (int(part * samples) for part in _PARTS)
+            for_choice = min(max(_CHOOSING * self.owed.mdp.n_pairs, low), high)
+        fit = None
+        for target in _targets(for_choice, self.owed.mdp.n_pairs):
+            fit = self._round(fit, target)
+            if target < samples:
+                yield self._unclaimed(
+                    fit, "no claim yet: it takes fresh samples, which come last", early=True
+                )
+        assert fit is not None
+        if for_choice == samples:
+            yield self._unclaimed(fit, self._untestable())
+        else:
+            yield self._tested(fit, samples)
+
+    def by_accuracy(self) -> Iterator[Estimate]:
+        """Double the samples until the accuracy is reached: the new half tests what the old half chose."""
+        n_pairs = self.owed.mdp.n_pairs
+        target = _PER_ROUND * n_pairs
+        fit, most, number = self._round(None, int(_PARTS[1] * target)), max(_MOST_SAMPLES, target), 1
+        while target <= most:
+            self._level = _Level.of(self.owed, self._delta, self.eps, number)
+            self._draws = affordable_draws(self.owed.mdp.n_states, self._level.quota)
+            if self._asked and not self._draws:
+                fit = self._round(fit, target)
+                self.settled = fit.settles(self.eps)
+                found = self._unclaimed(fit, self._untestable())
+            else:
+                found = self._tested(fit, target)
+                fit = _fit(self.owed, self.tally.counts, self._level)
+                self.settled = fit.surely_short or (found.guaranteed and found.gap <= (self.eps or 0.0))
+            yield found
+            if self.settled:
+                break
+            target, number = 2 * target, number + 1
+
+    def so_far(self) -> Estimate:
+        """What the samples drawn until now say."""
+        fit = _fit(self.owed, self.tally.counts, self._level)
+        now = self._unclaimed(fit, "no claim: the run was not at its end, where policies are tested")
+        return replace(now, finished=False)
+
+    def probed(self, found: Estimate) -> Estimate:
+        """The estimate with what is to be said of the simulator's random numbers; it may cost the claim."""
+        said = probe(self._simulator, self.tally.counts, seed_stream(self._seed, _PROBING))
+        if said is None:
+            return found
+        found = replace(found, notes=(*found.notes, said))
+        if said == DEPENDENT and found.guaranteed:
+            return replace(found, guaranteed=False, claim=f"no claim: {said}")
+        return found
+
+    def _round(self, fit: _Fit | None, target: int) -> _Fit:
+        """Draw up to so many samples where the last fit lacks them, and fit again."""
+        times = _allocation(self.owed, self.tally.counts, fit, target - self.tally.total, self.eps)
+        self._sample(times, target)
+        return _fit(self.owed, self.tally.counts, self._level)
+
+    def _sample(self, times: Ints, target: int) -> Counts:
+        """Draw samples, count them with all others, and return the counts of these alone."""
+        fresh = Tally(self.owed.mdp.n_pairs, self.owed.mdp.n_states)
+        for chunk in sample_pairs(self._simulator, times, self._seeds, self._engine):
+            self.tally.add(chunk)
+            fresh.add(chunk)
+            if self._progress is not None:
+                self._progress(self.tally.total, target, self.so_far)
+        return fresh.counts
+
+    def _tested(self, fit: _Fit, target: int) -> Estimate:
+        """Draw fresh samples up to so many in all, and descend the ladder of the samples before them."""
+        owed, level, new = self.owed, self._level, target - self.tally.total
+        if fit.short > 0:
+            return self._unclaimed(self._round(fit, target), "no claim: " + _SHORT_AT_FIRST)
+        rungs = climb(owed, self.tally.counts, fit.seen.share_se)
+        if not rungs:
+            return self._unclaimed(self._round(fit, target), f"no claim: {_APART}")
+        rungs = worth_testing(rungs, owed, new, level.z_quota)
+        rungs = thinned(rungs, affordable_tests(owed.mdp.n_states, self._draws))
+        fresh = self._sample(fresh_times(rungs, owed, new, level.z_quota, self.eps), target)
+        passed: tuple[Rung, Trial] | None = None
+        for rung in rungs:
+            rng = np.random.default_rng(next(self._draw_seeds))
+            found = trial(owed, fresh, rung.policy, level.quota, self._draws, rng)
+            if not found.passed:
+                break
+            passed = rung, found
+        if passed is None:
+            fit = _fit(owed, self.tally.counts, level)
+            return replace(self._unclaimed(fit, self._failed(found, new)), tested_samples=new)
+        return self._claimed(*passed, fresh)
+
+    def _claimed(self, rung: Rung, found: Trial, fresh: Counts) -> Estimate:
+        """Estimate of a policy that passed, from the samples that did not choose it."""
+        owed, level, counts = self.owed, self._level, self.tally.counts
+        seen = evaluate(estimated(owed, fresh), fresh, rung.policy)
+        upper = pooled_upper(owed, counts, level.z_gap)
+        gap = max(upper - seen.gain + level.z_gap * seen.gain_se, 0.0)
+        fit = _Fit(seen, rung.answer, rung.margins, 1.0, gap)
+        return replace(
+            self._estimate(fit, *self._claim(gap, fresh.total)),
+            share_low=found.low,
+            share_high=found.high,
+            tested_samples=fresh.total,
+        )
+
+    def _claim(self, gap: float, tested: int) -> tuple[str, bool]:
+        """What the test has shown, and where it stands with the accuracy that was asked for."""
+        close = ""
+        if self.eps is not None and gap <= self.eps:
+            close = f"is within {self.eps:g} of the best fair gain"
+        if not self._asked:
+            alone = f"the policy {close}, at level {self._delta:g} (approximate)"
+            return (alone, True) if close else (_NOTHING, False)
+        few = "" if self._draws >= TUNING.draws else f", from {self._draws} draws only"
+        claim = (
+            f"confirmed on {tested:,} fresh samples at level {self._delta:g}: a policy that misses a quota "
+            f"would pass in at most {100 * self._delta:g} % of runs (approximate{few})"
+        )
+        return claim + (f"; it {close}" if close else ""), True
+
+    def _failed(self, found: Trial, tested: int) -> str:
+        """Why the most conservative policy did not pass, and about how many more samples would do."""
+        if found.why_not:
+            return f"no claim: {found.why_not}"
+        owed, z = self.owed, self._level.z_quota
+        below, above = owed.at_least - found.low, found.high - owed.at_most
+        k = int(np.argmax(np.maximum(below, above)))
+        lower = below[k] >= above[k]
+        bound, asked = (found.low[k], owed.at_least[k]) if lower else (found.high[k], owed.at_most[k])
+        room = found.shares[k] - asked if lower else asked - found.shares[k]
+        radius = abs(found.shares[k] - bound)
+        shown, stated = (float(owed.units.values(np.full(owed.n_quotas, v))[k]) for v in (bound, asked))
+        words = (
+            f"no claim: the {'lower' if lower else 'upper'} bound on {owed.names[k]} is {shown:.4g} "
+            f"on {tested:,} fresh samples, {stated:.4g} is {'owed' if lower else 'allowed'}"
+        )
+        more = math.inf if room <= 0 else self.tally.total * ((radius / room * (1 + _POWER / z)) ** 2 - 1)
+        if more > _WITHOUT_END:
+            return f"{words}; no policy seems to have room to spare"
+        return f"{words}; it takes about {float(f'{max(more, tested):.1g}'):,.0f} more samples"
+
+    def _untestable(self) -> str:
+        if not self._asked:
+            return _NOTHING
+        states = self.owed.mdp.n_states
+        return f"no claim: {states} states are too many to test a policy here; certify it instead"
+
+    def _unclaimed(self, fit: _Fit, why: str, *, early: bool = False) -> Estimate:
+        if fit.short > 0:
+            why = _short(self.tally.counts, fit)
+        elif math.isinf(fit.seen.deviation) and not early:
+            why = f"no claim: {_APART}"
+        return self._estimate(fit, why, False)
+
+    def _estimate(self, fit: _Fit, claim: str, guaranteed: bool) -> Estimate:
+        unknown = 0.0 if fit.short == 0 else np.nan
+        return Estimate.of(
+            self.owed,
+            self.tally.counts,
+            fit.seen,
+            margins=fit.margins,
+            margin_fraction=fit.fraction,
+            gap=fit.gap,
+            prices=fit.answer.mu + unknown,
+            bias=fit.answer.h + unknown,
+            feasible=fit.short == 0,
+            guaranteed=guaranteed,
+            claim=claim,
+            delta=self._delta,
+        )
+
+
+_NOTHING = "no claim: no quota is owed and no accuracy was asked for"
+_APART = "the policy's estimated chain has several closed classes"
+_SHORT_AT_FIRST = "the samples that choose policies show none that meets the quotas"
+
+
+def _short(counts: Counts, fit: _Fit) -> str:
+    if counts.per_pair.min() == 0:
+        return "no claim: some pairs were never sampled, and without them the quotas are not met"
+    sure = "no policy seems to meet the quotas" if fit.surely_short else "the quotas are not met"
+    return f"no claim: {sure}; on the estimated model at least {fit.short:.3g} of share is missing"
+
+
+@dataclass(frozen=True)
+class _Level:
+    """Level of the test, and normal quantiles: of margins, and of each side of the gap."""
+
+    quota: float
+    z_quota: float
+    z_gap: float
+
+    @classmethod
+    def of(cls, owed: Problem, delta: float, eps: float | None, number: int = 1) -> _Level:
+        """A claim on the gap takes half of the level, and round k ``1 / (k (k + 1))`` of each half."""
+        share = delta if eps is None else delta / 2 / (number * (number + 1))
+        return cls(share, max(-float(ndtri(share)), 0.0), -float(ndtri(share / 2)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """Fair-LP on the counts: the policy of the tightened quotas, and what it may lack."""
+
+    seen: Evaluation
+    answer: Answer
+    margins: Floats
+    fraction: float
+    gap: float
+    short: float = 0.0  # total shortfall on the estimated model, 0 where the quotas can be met
+    surely_short: bool = False
+
+    def settles(self, eps: float | None) -> bool:
+        """Whether the accuracy is reached with the whole margin, or the quotas are out of reach."""
+        return eps is not None and ((self.gap <= eps and self.fraction == 1) or self.surely_short)
+
+
+def pooled_upper(owed: Problem, counts: Counts, z: float) -> float:
+    """Value of Fair-LP on the counts plus z standard errors; infinite where the quotas cannot be met."""
+    problem = estimated(owed, counts)
+    answer = FlowLP(problem, problem.mdp.r).run()
+    return math.inf if answer is None else answer.objective + z * _value_se(problem.mdp, counts, answer)
+
+
+def _fit(owed: Problem, counts: Counts, level: _Level) -> _Fit:
+    """Solve with the quotas as asked, then with the margins that the errors of the last policy call for."""
+    problem = estimated(owed, counts)
+    mdp = problem.mdp
+    lp = FlowLP(problem, mdp.r)
+    free = lp.run()
+    if free is None:
+        return _least_short(problem, counts, level)
+    answer, fraction, margins = free, 1.0, np.zeros(problem.n_quotas)
+    seen = evaluate(problem, counts, policy_of(mdp, free.x))
+    bounds = max(int((owed.at_least > 0).sum() + (owed.at_most < 1).sum()), 1)
+    z = -float(ndtri(level.quota / bounds))
+    for _ in range(_PASSES if problem.n_quotas else 0):
+        margins = z * seen.share_se
+        answer, fraction = _tightened(lp, problem, margins, free)
+        seen = evaluate(problem, counts, policy_of(mdp, answer.x))
+    upper = free.objective + level.z_gap * _value_se(mdp, counts, free)
+    gap = max(upper - seen.gain + level.z_gap * seen.gain_se, 0.0)
+    return _Fit(seen, answer, fraction * margins, fraction, gap)
+
+
+def _least_short(problem: Problem, counts: Counts, level: _Level) -> _Fit:
+    """Where the quotas cannot be met on the estimate: the policy that misses them by the least in total."""
+    K = problem.n_quotas
+    stretch = vstack([csr_array(np.eye(K)), csr_array(-np.eye(K))], format="csr")
+    nothing = np.zeros(problem.mdp.n_pairs)
+    answer = FlowLP(problem, nothing, extra=stretch, c_extra=-np.ones(2 * K)).find()
+    seen = evaluate(problem, counts, policy_of(problem.mdp, answer.x))
+    short = max(-answer.objective, 1e-12)  # not 0, even where only rounding stands in the way
+    weights = answer.x**2 / np.maximum(counts.per_pair, 1)
+    se = math.sqrt(weights @ counts.variances(answer.h[:, None])[:, 0])
+    return _Fit(seen, answer, np.zeros(K), 0.0, math.inf, short, short > level.z_gap * se)
+
+
+def _tightened(lp: FlowLP, problem: Problem, margins: Floats, free: Answer) -> tuple[Answer, float]:
+    """Solve with the largest fraction of the margins that can be met: all of it, or by bisection."""
+
+    def attempt(fraction: float) -> Answer | None:
+        low, high = problem.at_least + fraction * margins, problem.at_most - fraction * margins
+        low, high = np.where(problem.at_least > 0, low, 0.0), np.where(problem.at_most < 1, high, 1.0)
+        if (low > high).any():
+            return None
+        for k in range(problem.n_quotas):
+            lp.set_quota(k, low[k], high[k])
+        return lp.run()
+
+    best, fraction = attempt(1.0), 1.0
+    if best is not None:
+        return best, fraction
+    best, fraction, step = free, 0.0, 0.5
+    for _ in range(_HALVINGS):
+        trial = attempt(fraction + step)
+        if trial is not None:
+            best, fraction = trial, fraction + step
+        step /= 2
+    return best, fraction
+
+
+def _targets(samples: int, n_pairs: int) -> list[int]:
+    """Samples in all at the end of each round that chooses policies."""
+    first = min(samples, max(samples // 4, FIRST * n_pairs))
+    return sorted({first, max(first, samples // 2), samples})
+
+
+def _allocation(owed: Problem, counts: Counts, fit: _Fit | None, new: int, eps: float | None) -> Ints:
+    """How often each pair is asked in the next round: what the ideal allocation still lacks."""
+    n_pairs = owed.mdp.n_pairs
+    if fit is None:
+        return spread_evenly(new, np.ones(n_pairs))
+    ideal = _neyman(owed, counts, fit, eps)
+    lacking = np.maximum(ideal * (counts.total + new) - counts.per_pair, 0.0)
+    return spread_evenly(new, lacking)
+
+
+def _neyman(owed: Problem, counts: Counts, fit: _Fit, eps: float | None) -> Floats:
+    """Shares of samples that make the errors of the gain and of the binding quotas small together."""
+    seen, mu = fit.seen, fit.answer.mu
+    if eps is None:
+        eps = _ACCURACY * float(np.ptp(counts.rewards)) or 1.0
+    binding = np.flatnonzero(np.abs(mu) > 1e-9 * np.abs(mu).max(initial=0.0))
+    bound = np.where(mu > 0, owed.at_least, owed.at_most)[binding]
+    variance = seen.gain_variance / eps**2
+    variance = variance + seen.share_variance[:, binding] @ (_ACCURACY * bound) ** -2.0
+    weight = seen.x * np.sqrt(variance)
+    if weight.sum() == 0:
+        weight = seen.x
+    return _STEERED * weight / weight.sum() + (1 - _STEERED) / owed.mdp.n_pairs
+
+
+def _value_se(mdp: MDP, counts: Counts, answer: Answer) -> float:
+    """Standard error of the program's value: its multiplier h plays the part of the relative values."""
+    nu = np.add.reduceat(answer.x, mdp.pair_ptr[:-1])
+    variance = counts.reward_variances(answer.h) + unseen_variance(counts, nu, answer.h[:, None])[:, 0]
+    return math.sqrt(answer.x**2 / np.maximum(counts.per_pair, 1) @ variance)
+
+
+def _check_goal(samples: Any, eps: Any, delta: Any) -> None:
+    if (samples is None) == (eps is None):
+        both = "both" if samples is not None else "neither"
+        raise ProblemError(f"{both} of samples and eps given\n  give a budget or an accuracy")
+    if samples is not None and (isinstance(samples, bool) or not isinstance(samples, int | np.integer)):
+        raise ProblemError(f"samples is {samples!r}, expected a whole number")
+    if eps is not None and not (isinstance(eps, int | float) and 0 < eps < math.inf):
+        raise ProblemError(f"eps is {eps!r}, expected a positive accuracy in units of reward")
+    check_delta(delta)
+
+
+def check_delta(delta: Any) -> None:
+    """Raise unless delta is the probability of a failure."""
+    if not (isinstance(delta, int | float) and 0 < delta < 1):
+        raise ProblemError(f"delta is {delta!r}, expected a probability of failure between 0 and 1")

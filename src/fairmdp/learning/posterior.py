@@ -1,0 +1,165 @@
+"""Does a policy meet its quotas? A test on fresh samples whose level does not rest on normal approximations.
+
+Given the counts ``n_i`` of every pair ``i`` that the policy uses, all rows are drawn M times from
+``Dirichlet(n_i)``, and the long-run shares of every draw are solved exactly: rare successors make them
+skewed and slow mixing makes them curved, and neither is linearised. A successor that was never seen is
+paid for by one pseudo-observation per bound, of weight ``Gamma(1)``, where it hurts most: in the row with
+the largest ``x_i / n_i ((P H)_i - min H)``, at the state of least ``H``. The bound is the
+``floor(delta (M + 1))``-th smallest share of the draws.
+
+For one row with two successors this is the bound of Clopper and Pearson, for one row the one that Gaffke
+conjectured; for several rows its level was measured (``benchmarks/claims.py``), not proved. One
+factorisation per draw serves all bounds: with ``A = I - P + 1 q`` for any distribution ``q``, ``h = A^-1 f``
+has ``q @ h == nu @ f``, and the pseudo-observation changes one row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from fairmdp.chains.chain import Chain
+from fairmdp.learning.counts import Counts
+from fairmdp.learning.evaluation import estimated, per_state
+from fairmdp.model.checks import Floats
+from fairmdp.model.problem import Problem
+
+FEWEST = 2
+"""Records of every used pair without which nothing is said."""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Sizes of the test."""
+
+    draws: int = 2000  # at delta 0.05 the bound is the 100th smallest, its level right within 0.5 %
+    in_tail: int = 20  # draws beyond the bound that a small delta asks for
+    fewest_in_tail: int = 3  # draws beyond the bound below which chance decides, and nothing is said
+    work: float = 8e9  # draws times the cube of the states: about a second per policy
+    all_work: float = 4e10  # of all policies together, which limits how many of large models are tested
+    fewest_tests: int = 4
+    at_once: int = 2_000_000  # numbers of all draws that are solved together
+
+
+TUNING = Tuning()
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """Bounds on the shares of one policy, each at the full level, and whether all quotas are met by them."""
+
+    passed: bool
+    low: Floats  # (K,)
+    high: Floats  # (K,)
+    shares: Floats  # (K,), on the fresh samples
+    why_not: str = ""  # where no bounds could be given
+
+
+def affordable_draws(n_states: int, delta: float, tuning: Tuning = TUNING) -> int:
+    """Draws that a test of so many states can take; 0 where too few are affordable to say anything."""
+    wanted = max(tuning.draws, int(np.ceil(tuning.in_tail / delta)))
+    draws = min(wanted, int(tuning.work / n_states**3))
+    return draws if delta * (draws + 1) >= tuning.fewest_in_tail or draws == wanted else 0
+
+
+def affordable_tests(n_states: int, draws: int, tuning: Tuning = TUNING) -> int:
+    """Policies that can be tested with so many draws each."""
+    return max(int(tuning.all_work / (draws * n_states**3)), tuning.fewest_tests)
+
+
+def trial(
+    owed: Problem,
+    fresh: Counts,
+    policy: Floats,
+    delta: float,
+    draws: int,
+    rng: np.random.Generator,
+    tuning: Tuning = TUNING,
+) -> Trial:
+    """Test a policy on counts that had no part in choosing it.
+
+    Examples
+    --------
+    A lazy walk over two states owes the second one 0.2; it is there a third of the time.
+
+    >>> from fairmdp import MDP, Quota
+    >>> owed = Problem(MDP([[0.8, 0.2], [0.4, 0.6]], [1.0, 0.0], [0, 1]), [Quota("1", [1], at_least=0.2)])
+    >>> pairs, s_next = np.repeat([0, 0, 1, 1], [80, 20, 40, 60]), np.repeat([0, 1, 0, 1], [80, 20, 40, 60])
+    >>> seen = Counts.of(pairs, s_next, np.zeros(200), 2, 2)
+    >>> found = trial(owed, seen, np.ones(2), 0.05, 2000, np.random.default_rng(0))
+    >>> found.passed, found.shares.round(3), found.low.round(2)
+    (True, array([0.333]), array([0.25]))
+    """
+    K, S = owed.n_quotas, owed.mdp.n_states
+    nothing = np.zeros(K), np.ones(K), np.full(K, np.nan)
+    used = policy > 0
+    if fresh.per_pair[used].min() < FEWEST:
+        return Trial(False, *nothing, f"a pair that the policy uses has fewer than {FEWEST} fresh samples")
+    problem = estimated(owed, fresh)
+    chain = Chain.of(problem.mdp, policy)
+    if len(chain.closed_classes) > 1:
+        return Trial(False, *nothing, "the policy's estimated chain has several closed classes")
+    nu = chain.shares
+    f = per_state(problem.mdp, policy) @ owed.members.T.toarray()  # (S, K)
+    H = chain.fundamental_matrix @ f
+    weights = policy * nu[owed.mdp.s_of] / np.maximum(fresh.per_pair, 1)
+
+    def worst_row(k: int, sign: float) -> int:
+        """Row in which an unseen successor costs the most, among those that the policy uses."""
+        to_lose = sign * (problem.mdp.P @ H[:, k]) - (sign * H[:, k]).min()
+        return int(np.argmax(np.where(used, weights * to_lose, -np.inf)))
+
+    bounds = [_Bound(k, 1.0) for k in np.flatnonzero(owed.at_least > 0).tolist()]
+    bounds += [_Bound(k, -1.0) for k in np.flatnonzero(owed.at_most < 1).tolist()]
+    rows = [worst_row(b.k, b.sign) for b in bounds]
+    worst = [int(np.argmin(b.sign * H[:, b.k])) for b in bounds]
+
+    mine = np.flatnonzero(used[fresh.pairs])
+    pairs, s_next, times = fresh.pairs[mine], fresh.s_next[mine], fresh.times[mine].astype(float)
+    first = np.flatnonzero(np.diff(pairs, prepend=-1))
+    place = np.cumsum(np.diff(pairs, prepend=-1) != 0) - 1  # of each entry's pair among those used
+    at = {int(pairs[start]): (n, slice(start, end)) for n, (start, end) in enumerate(
+        zip(first, np.append(first[1:], pairs.size), strict=True))}  # fmt: skip
+    cells = owed.mdp.s_of[pairs] * S + s_next
+    into_cells = csr_array((policy[pairs], (cells, np.arange(pairs.size))), shape=(S * S, pairs.size))
+    right = np.column_stack([f, *(np.arange(S) == owed.mdp.s_of[i] for i in rows)])  # (S, K + bounds)
+
+    drawn = np.empty((len(bounds), draws))
+    step = max(tuning.at_once // (S * S + pairs.size), 1)
+    for begin in range(0, draws, step):
+        m = min(step, draws - begin)
+        gammas = rng.standard_gamma(times, size=(m, pairs.size))
+        sums = np.add.reduceat(gammas, first, axis=1)
+        p = gammas / sums[:, place]
+        A = np.eye(S) - (into_cells @ p.T).T.reshape(m, S, S) + nu
+        X = np.linalg.solve(A, np.broadcast_to(right, (m, *right.shape)))
+        means = nu @ X  # shares of the quotas, then of the states of the chosen rows, (m, K + bounds)
+        for n, (b, i, j) in enumerate(zip(bounds, rows, worst, strict=True)):
+            where, part = at[i]
+            extra = rng.standard_exponential(m)
+            weight = policy[i] * extra / (sums[:, where] + extra)
+            h, u = X[:, :, b.k], X[:, :, K + n]
+            towards_h = h[:, j] - (p[:, part] * h[:, s_next[part]]).sum(axis=1)
+            towards_u = u[:, j] - (p[:, part] * u[:, s_next[part]]).sum(axis=1)
+            nu_row = means[:, K + n] / (1 - weight * towards_u)
+            drawn[n, begin : begin + m] = means[:, b.k] + nu_row * weight * towards_h
+
+    low, high = np.zeros(K), np.ones(K)
+    tail = int(delta * (draws + 1))
+    for b, values in zip(bounds, np.sort(drawn, axis=1), strict=True):
+        if b.sign > 0:
+            low[b.k] = values[tail - 1]
+        else:
+            high[b.k] = values[-tail]
+    passed = bool((low >= owed.at_least).all() and (high <= owed.at_most).all())
+    return Trial(passed, low, high, nu @ f)
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """A lower bound (sign 1) or an upper one (sign -1) of quota k."""
+
+    k: int
+    sign: float
