@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
+import fairmdp as fm
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 ENGINES = ("serial", "processes", "ray")
@@ -41,8 +43,6 @@ def opened(
     folder: str | None = None,
 ) -> Iterator[Callable[..., Any]]:
     """Engine that a command line asks for, closed in the end."""
-    from fairmdp.engine import ProcessPool, RayCluster, serial
-
     if engine is None:
         several = (workers, folder, timeout) != (None, None, None)
         engine = "ray" if address is not None else "processes" if several else "serial"
@@ -51,10 +51,10 @@ def opened(
     if engine == "serial":
         if (workers, folder, timeout) != (None, None, None):
             raise click.UsageError("--engine serial has no workers, and neither a timeout nor a folder")
-        yield serial
+        yield map
     elif engine == "processes":
-        with ProcessPool(workers, folder=folder, timeout=timeout) as pool:
+        with fm.ProcessPool(workers, folder=folder, timeout=timeout) as pool:
             yield pool
     else:
-        with RayCluster(workers, address=address or "local", folder=folder, timeout=timeout) as cluster:
+        with fm.RayCluster(workers, address=address or "local", folder=folder, timeout=timeout) as cluster:
             yield cluster

@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import click
 
-from fairmdp.cli.source import problem_options
+from fairmdp import io, web
+from fairmdp.cli.options import POSITIVE, option, options, problem_options
 
 
-@click.command(short_help="A page in your browser with a slider for every quota.")
+@dataclass(frozen=True)
+class _Options:
+    host: str = option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+    port: int | None = option(
+        "--port", type=click.IntRange(1024, 65535), help="Port to listen on.  [default: a free one]"
+    )
+    time_limit: float = option(
+        "--time-limit", type=POSITIVE, default=60.0, show_default=True, help="Seconds for one solve."
+    )
+    workers: int = option(
+        "--workers", type=click.IntRange(1, 64), default=3, show_default=True, help="Processes that solve."
+    )
+    browser: bool = option("--browser/--no-browser", default=True, help="Open the page in the browser.")
+
+
+@click.command()
 @problem_options
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=click.IntRange(1024, 65535), help="Port to listen on.  [default: a free one]")
-@click.option(
-    "--time-limit",
-    type=click.FloatRange(0, min_open=True),
-    default=60.0,
-    show_default=True,
-    help="Seconds for one solve.",
-)
-@click.option(
-    "--workers", type=click.IntRange(1, 64), default=3, show_default=True, help="Processes that solve."
-)
-@click.option("--browser/--no-browser", default=True, help="Open the page in the browser.")
-def explore(
-    source: str,
-    params: tuple[str, ...],
-    rho: str | None,
-    quotas: tuple[str, ...],
-    host: str,
-    port: int | None,
-    time_limit: float,
-    workers: int,
-    browser: bool,
-) -> None:
+@options(_Options)
+def explore(source: io.Source, options: _Options) -> None:
     """Open a page on SOURCE: move its quotas, and see what the fair policy earns and who pays.
 
     The page is served from this machine and to this machine alone, unless --host says otherwise; it loads
@@ -42,16 +38,18 @@ def explore(
     fairmdp explore three-state
     fairmdp explore clinic.toml --quota 'ward_b>=0.25'
     """
-    from fairmdp.cli.source import read_problem
-    from fairmdp.web.server import serve
-    from fairmdp.web.tasks import Source
-
-    read_problem(source, params, rho, quotas)  # what is wrong with it is said here, not in the browser
+    source.problem()  # what is wrong with it is said here, not in the browser
 
     def ready(address: str) -> None:
-        click.echo(f"{source} is open at {address}\n  Ctrl-C ends it")
-        if browser:
+        click.echo(f"{source.target} is open at {address}\n  Ctrl-C ends it")
+        if options.browser:
             click.launch(address)
 
-    given = Source(source, params, rho, quotas)
-    serve(given, host=host, port=port or 0, seconds=time_limit, workers=workers, ready=ready)
+    web.serve(
+        source,
+        host=options.host,
+        port=options.port or 0,
+        seconds=options.time_limit,
+        workers=options.workers,
+        ready=ready,
+    )

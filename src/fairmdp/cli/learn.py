@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
-import json
-import math
 import shlex
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from fairmdp.cli.certify import plain, proof_lines, proof_record
+import fairmdp as fm
+from fairmdp import files, io, views
 from fairmdp.cli.engine import engine_options, opened
-from fairmdp.cli.source import problem_options, read_simulator, repeat
+from fairmdp.cli.exit_codes import INFEASIBLE, SOLVED, STOPPED
+from fairmdp.cli.options import check_folder, problem_options
+from fairmdp.learning import METHODS
 
-if TYPE_CHECKING:
-    from fairmdp.learning.estimate import CertifiedPolicy, Estimate
-    from fairmdp.problem import Problem
-    from fairmdp.validation import Floats
-    from fairmdp.weights import Units
-
-_STOPPED = 4
 _FIRST_BOUNDS = 2.0  # seconds before bounds are shown along with the progress
 _RARELY = 20.0  # times what they cost, between one look at them and the next
 
 
-@click.command(short_help="Learn a fair policy from a simulator.")
+@click.command()
 @problem_options
 @click.option("--samples", type=click.IntRange(1), help="Budget: answers of the simulator for single pairs.")
 @click.option("--eps", type=click.FloatRange(0, min_open=True), help="Instead: accuracy, in units of reward.")
-@click.option("--delta", default=0.05, show_default=True, help="Probability with which the claim may fail.")
+@click.option(
+    "--method", type=click.Choice(list(METHODS)), default="plugin", show_default=True,
+    help="; ".join(f"{name}: {method.summary}" for name, method in METHODS.items()) + ".",
+)  # fmt: skip
+@click.option(
+    "--delta", default=0.05, show_default=True, help="Level of the claim: how often a run may be wrong."
+)
 @click.option("--seed", default=0, show_default=True, help="Everything random follows from it.")
 @click.option("--certify", "fresh", type=click.IntRange(1000), help="Certify with so many fresh samples.")
 @click.option("--rigorous", is_flag=True, help="With --certify: bounds that hold for any number of samples.")
@@ -43,12 +42,10 @@ _RARELY = 20.0  # times what they cost, between one look at them and the next
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--out", "-o", type=click.Path(dir_okay=False), help="Keep the result in this file (JSON).")
 def learn(
-    source: str,
-    params: tuple[str, ...],
-    rho: str | None,
-    quotas: tuple[str, ...],
+    source: io.Source,
     samples: int | None,
     eps: float | None,
+    method: str,
     delta: float,
     seed: int,
     fresh: int | None,
@@ -69,42 +66,44 @@ def learn(
     fairmdp learn three-state --samples 6000 --certify 100000
     fairmdp learn mymodule:simulator --quota '0>=0.2' --eps 0.01
     """
-    from fairmdp.learning.certify import certify
-    from fairmdp.solvers.plugin import learn_plugin
-
     if samples is None and eps is None:
         raise click.UsageError(
-            "give a budget, such as --samples 10000 (a claim takes 100 per pair), or an accuracy, --eps 0.01"
+            "give a budget, such as --samples 10000 (hundreds per pair), or an accuracy, --eps 0.01"
         )
     if samples is not None and eps is not None:
         raise click.UsageError("give --samples or --eps, not both")
-    if out is not None and not Path(out).absolute().parent.is_dir():
-        raise click.UsageError(f"--out {out}: there is no such folder")
-    simulator, problem = read_simulator(source, params, rho, quotas)
+    given = {"eps": eps, "engine": folder or next(filter(None, where.values()), None)}
+    why_not = METHODS[method].refusal([name for name, value in given.items() if value is not None])
+    if why_not is not None:
+        raise click.UsageError(f"--method {method}: {why_not}")
+    check_folder("--out", out)
+    simulator, problem = source.simulator()
     bar = _progress() if sys.stderr.isatty() and not as_json else None
     proof = None
     with opened(**where, folder=folder) as engine:
-        found = learn_plugin(
-            simulator, problem.quotas, samples=samples, eps=eps, delta=delta, seed=seed, progress=bar,
-            run_chunks=engine,
+        found = fm.learn(
+            simulator, problem.quotas, samples=samples, eps=eps, delta=delta, method=method, seed=seed,
+            progress=bar, engine=engine,
         )  # fmt: skip
         if fresh is not None:
-            proof = certify(
+            proof = fm.certify(
                 simulator, found.policy, problem.quotas, samples=fresh, delta=delta, rigorous=rigorous,
-                seed=seed, training=found.counts, run_chunks=engine,
+                seed=seed, training=found.counts, engine=engine,
             )  # fmt: skip
-    record = _as_dict(problem.units, found, proof)
-    click.echo(json.dumps(record, allow_nan=False) if as_json else _text(source, problem, found, proof))
+    record = views.estimate_data(problem.units, found, proof)
+    click.echo(views.as_json(record) if as_json else views.estimate_text(source.target, problem, record))
     if out is not None:
-        from fairmdp.io.atomic import write_bytes
-
-        write_bytes(out, (json.dumps(record, allow_nan=False) + "\n").encode())
+        # Time is no part of the result: a run that was taken up again keeps the same bytes.
+        kept = {name: value for name, value in record.items() if name != "seconds"}
+        files.write_bytes(out, (views.as_json(kept) + "\n").encode())
         if not as_json:
-            again = repeat(source, params, rho, quotas)
-            click.echo(f"  saved   {out}   (prove it: fairmdp certify {again} {shlex.quote(out)})")
-    if not found.finished:
-        sys.exit(_STOPPED)
-    sys.exit(0 if found.guaranteed else _STOPPED if found.feasible else 3)
+            again = shlex.join([*source.words, out])
+            click.echo(f"  saved   {out}   (prove it: fairmdp certify {again})")
+    sys.exit(SOLVED if found.finished and found.guaranteed else _unproved(found))
+
+
+def _unproved(found: fm.Estimate) -> int:
+    return STOPPED if found.feasible or not found.finished else INFEASIBLE
 
 
 def _progress(clock: Callable[[], float] = time.perf_counter) -> Callable[..., None]:
@@ -112,7 +111,7 @@ def _progress(clock: Callable[[], float] = time.perf_counter) -> Callable[..., N
     begun = clock()
     due, bounds = begun + _FIRST_BOUNDS, ""
 
-    def show(done: int, planned: int, estimate: Callable[[], Estimate]) -> None:
+    def show(done: int, planned: int, estimate: Callable[[], fm.Estimate]) -> None:
         nonlocal due, bounds
         now = clock()
         if now >= due:
@@ -126,54 +125,3 @@ def _progress(clock: Callable[[], float] = time.perf_counter) -> Callable[..., N
         )
 
     return show
-
-
-def _text(source: str, problem: Problem, found: Estimate, proof: CertifiedPolicy | None) -> str:
-    from fairmdp.report import asked_text, columns, size_text
-
-    slack = f"{found.worst_slack:+.4f}" if math.isfinite(found.worst_slack) else "-"
-    better = f"; a better fair policy earns at most {max(found.gap, 0):.4f} more" if found.feasible else ""
-    lines = [
-        f"{source}: {size_text(problem)}; "
-        f"plug-in from {found.samples:,} samples, at least {found.min_samples:,} of every pair",
-        "",
-        f"  gain    {found.gain:.4f} +- {found.gain_se:.4f} (estimate); worst slack {slack}{better}",
-        f"  claim   {found.claim}",
-        "",
-    ]
-    rows = [["quota", "share", "+-", "asked", "margin", "price"]]
-    shown = {name: convert(getattr(found, name)) for name, convert in _conversions(problem.units).items()}
-    for k, name in enumerate(found.quota_names[:20]):
-        asked = asked_text(found.at_least[k], found.at_most[k], problem.units.of(k))
-        share, error, margin = (f"{shown[what][k]:.4f}" for what in ("shares", "share_se", "margins"))
-        price = f"{shown['prices'][k]:.4f}" if found.feasible else "-"
-        rows.append([name, share, error, asked, margin, price])
-    lines += columns(rows) if found.quota_names else ["  no quotas"]
-    lines += [f"  note    {note}" for note in found.notes]
-    if proof is not None:
-        lines += ["", *proof_lines(problem.units, proof)]
-    return "\n".join(lines)
-
-
-def _conversions(units: Units) -> dict[str, Callable[[Floats], Floats]]:
-    """What turns each array over the quotas into the units in which they were stated."""
-    return {
-        **dict.fromkeys(("shares", "at_least", "at_most"), units.values),
-        **dict.fromkeys(("share_se", "margins"), units.spans),
-        "prices": units.prices,
-    }
-
-
-def _as_dict(units: Units, found: Estimate, proof: CertifiedPolicy | None) -> dict[str, Any]:
-    """What was learned, for programs; numbers that are not finite are null."""
-    names = (
-        "gain", "gain_se", "gap", "worst_slack", "shares", "share_se", "margins", "margin_fraction", "prices",
-        "feasible", "guaranteed", "claim", "quota_names", "at_least", "at_most", "samples", "min_samples",
-        "delta", "finished", "seconds", "notes", "policy",
-    )  # fmt: skip
-    record: dict[str, Any] = {"fairmdp_estimate": 1, **{name: plain(getattr(found, name)) for name in names}}
-    for name, convert in _conversions(units).items():
-        record[name] = plain(convert(getattr(found, name)))
-    if proof is not None:
-        record["certificate"] = proof_record(units, proof)
-    return record

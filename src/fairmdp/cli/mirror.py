@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fairmdp import certificate, mirror
+
 if TYPE_CHECKING:
-    from fairmdp.problem import Problem
-    from fairmdp.solution import Solution
-    from fairmdp.solvers.mirror import Learned
+    from fairmdp.model.problem import Problem
+    from fairmdp.solution.solution import Solution
 
 DEFAULT_STEPS = 200_000
 _PROBE = 20_000  # steps that tell how quick this machine is
@@ -31,23 +32,19 @@ def run_mirror(
     quiet: bool,
 ) -> Solution:
     """Run Algorithm 1 and print a row each time the number of samples has doubled."""
-    from fairmdp.solvers.mirror import Options, solve_mirror
-
     if steps is None and seconds is not None:
         steps = _steps_within(problem, seconds)
     rows = None if quiet else _Rows(problem, tol)
-    options = Options(seconds=seconds or math.inf, checkpoint=checkpoint, progress=rows)
-    return solve_mirror(problem, steps=steps or DEFAULT_STEPS, seed=seed, options=options, tol=tol)
+    options = mirror.Options(seconds=seconds or math.inf, checkpoint=checkpoint, progress=rows)
+    return mirror.solve_mirror(problem, steps=steps or DEFAULT_STEPS, seed=seed, options=options, tol=tol)
 
 
 def _steps_within(problem: Problem, seconds: float) -> int:
     """Steps that fill nine tenths of the time at the speed of a short probe."""
-    from fairmdp.solvers.mirror import solve_mirror
-
     probe = max(_PROBE, 2 * problem.mdp.n_pairs)
-    solve_mirror(problem, steps=probe)  # compiles
+    mirror.solve_mirror(problem, steps=probe)  # compiles
     begin = time.perf_counter()
-    solve_mirror(problem, steps=probe)
+    mirror.solve_mirror(problem, steps=probe)
     rate = probe / (time.perf_counter() - begin)
     return max(probe, int(0.9 * seconds * rate))
 
@@ -56,16 +53,14 @@ class _Rows:
     """Prints the table; on a terminal also how far the run is."""
 
     def __init__(self, problem: Problem, tol: float) -> None:
-        from fairmdp.solvers.domain import Domain
-
         self._problem, self._tol = problem, tol
-        self._domain = Domain.of(problem)
+        self._polytope = mirror.QuotaPolytope.of(problem)
         self._pieces, self._begun = 0, time.perf_counter()
         self._live = sys.stderr.isatty()
         if problem.mdp.n_states <= _MAX_ROW_STATES:
             click.echo(f"{'samples':>13} {'gain':>9} {'upper':>9} {'gap':>9} {'slack':>9} {'seconds':>9}")
 
-    def __call__(self, done: int, of: int, learned: Callable[[], Learned]) -> None:
+    def __call__(self, done: int, of: int, learned: Callable[[], mirror.Learned]) -> None:
         self._pieces += 1
         last = done == of
         if self._live:
@@ -77,13 +72,11 @@ class _Rows:
         if (doubled or last) and self._problem.mdp.n_states <= _MAX_ROW_STATES:
             self._row(learned())
 
-    def _row(self, learned: Learned) -> None:
-        from fairmdp.certificate import FAIR_TOL
-        from fairmdp.solvers.mirror import certified
-
-        now = certified(self._problem, self._domain, learned, tol=self._tol, method="mirror")
+    def _row(self, learned: mirror.Learned) -> None:
+        now = mirror.certified(self._problem, self._polytope, learned, tol=self._tol)
         slack = f"{now.worst_slack:+9.4f}" if math.isfinite(now.worst_slack) else f"{'-':>9}"
+        short = "   quota not met" if now.worst_slack < -certificate.FAIR_TOL else ""
         click.echo(
             f"{learned.samples:13,d} {now.gain:9.4f} {now.upper:9.4f} {now.gap:9.1e} {slack} "
-            f"{learned.seconds:9.2f}" + ("   quota not met" if now.worst_slack < -FAIR_TOL else "")
+            f"{learned.seconds:9.2f}{short}"
         )

@@ -5,39 +5,30 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
+import fairmdp as fm
+from fairmdp import io, views
+from fairmdp.cli.options import FILE, usage_errors
 from fairmdp.cli.scenarios import default_text
-from fairmdp.cli.source import parse_like
-
-if TYPE_CHECKING:
-    from fairmdp.problem import Problem
 
 
 class _Scenarios(click.Group):
     """One command per ready-made problem, made when it is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        from fairmdp.scenarios import SCENARIOS
-
-        return list(SCENARIOS)
+        return list(fm.scenarios.SCENARIOS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        from fairmdp.scenarios import SCENARIOS
+        known = fm.scenarios.SCENARIOS
+        if cmd_name not in known:
+            names = ", ".join(known)
+            raise click.UsageError(f"there is no ready-made problem {cmd_name!r}; there are {names}")
+        return _command(cmd_name, known[cmd_name])
 
-        if cmd_name not in SCENARIOS:
-            known = ", ".join(SCENARIOS)
-            raise click.UsageError(f"there is no ready-made problem {cmd_name!r}; there are {known}")
-        return _command(cmd_name, SCENARIOS[cmd_name])
 
-
-@click.group(
-    cls=_Scenarios,
-    subcommand_metavar="NAME [OPTIONS]",
-    short_help="Write a ready-made problem as a file to edit.",
-)
+@click.group(cls=_Scenarios, subcommand_metavar="NAME [OPTIONS]")
 def new() -> None:
     """Write the ready-made problem NAME as a file that you can edit.
 
@@ -47,40 +38,34 @@ def new() -> None:
     """
 
 
-def _command(name: str, function: Callable[..., Problem]) -> click.Command:
+def _command(name: str, function: Callable[..., fm.Problem]) -> click.Command:
     """Command that builds and writes one problem."""
     words = parameter_help(function)
     parameters = inspect.signature(function).parameters.values()
     defaults = {p.name: p.default for p in parameters}
 
     def write(out: str | None, force: bool, **given: str | None) -> None:
-        from fairmdp import io
-        from fairmdp.report import size_text
-
-        values: dict[str, Any] = {
-            key: parse_like(defaults[key], text, _option(key))
-            for key, text in given.items()
-            if text is not None
-        }
+        with usage_errors():
+            values = {
+                key: io.parse_like(defaults[key], text, _option(key))
+                for key, text in given.items()
+                if text is not None
+            }
         path = out or f"{name}.toml"
         if not force and Path(path).exists():
             raise click.UsageError(f"{path} is there already: name another file with -o, or add --force")
         problem = function(**values)
-        io.save(problem, path)
-        click.echo(f"wrote {path}: {size_text(problem)}")
+        fm.save(problem, path)
+        click.echo(f"wrote {path}: {views.size_text(problem)}")
         click.echo(f"next: fairmdp solve {path}")
 
-    options: list[click.Parameter] = [
-        click.Option(
-            [_option(key), key],
-            metavar=_metavar(default),
-            help=f"{words[key]}  [default: {default_text(default)}]",
-        )
-        for key, default in defaults.items()
-    ]
-    kind = click.Path(dir_okay=False)
+    options: list[click.Parameter] = []
+    for key, default in defaults.items():
+        kind = "NUMBERS" if isinstance(default, tuple) else "NUMBER"
+        told = f"{words[key]}  [default: {default_text(default)}]"
+        options.append(click.Option([_option(key), key], metavar=kind, help=told))
     file = f"File to write: .toml, .npz, .tra or .drn.  [default: {name}.toml]"
-    options.append(click.Option(["--out", "-o"], type=kind, help=file))
+    options.append(click.Option(["--out", "-o"], type=FILE, help=file))
     options.append(click.Option(["--force"], is_flag=True, help="Replace a file that is there already."))
     summary, story = (inspect.getdoc(function) or "").split("\n\n")[:2]
     about = f"{summary.replace('Return ', 'Write ', 1)}\n\n{_plain(story)}"
@@ -109,10 +94,6 @@ def parameter_help(function: Callable[..., object]) -> dict[str, str]:
 
 def _option(key: str) -> str:
     return f"--{key.replace('_', '-')}"
-
-
-def _metavar(default: object) -> str:
-    return "NUMBERS" if isinstance(default, tuple) else "NUMBER"
 
 
 def _plain(text: str) -> str:

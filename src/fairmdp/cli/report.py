@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
-from fairmdp.cli.source import problem_options, read_problem
+import fairmdp as fm
+from fairmdp import files, io, views
+from fairmdp.cli.options import FILE, option, options, problem_options
 
 
-@click.command(short_help="Write a solution as one HTML file to send to somebody.")
+@dataclass(frozen=True)
+class _Options:
+    out: str | None = option("--out", "-o", type=FILE, help="File to write.  [default: SOLUTION with .html]")
+    frontiers: tuple[str, ...] = option(
+        "--frontier", multiple=True, metavar="QUOTA",
+        help="Draw what this quota costs. Repeatable.  [default: the dearest quotas, for small models]",
+    )  # fmt: skip
+
+
+@click.command()
 @problem_options
 @click.argument("solution_file", metavar="SOLUTION")
-@click.option(
-    "--out", "-o", type=click.Path(dir_okay=False), help="File to write.  [default: SOLUTION with .html]"
-)
-@click.option(
-    "--frontier", "frontiers", multiple=True, metavar="QUOTA",
-    help="Draw what this quota costs. Repeatable.  [default: the dearest quotas, for small models]",
-)  # fmt: skip
-def report(
-    source: str,
-    solution_file: str,
-    params: tuple[str, ...],
-    rho: str | None,
-    quotas: tuple[str, ...],
-    out: str | None,
-    frontiers: tuple[str, ...],
-) -> None:
+@options(_Options)
+def report(source: io.Source, solution_file: str, options: _Options) -> None:
     """Write SOLUTION of the problem SOURCE as one HTML file, verified on the way.
 
     Name the problem as you did when it was solved, with the same --rho, --quota and --param. The file holds
@@ -37,12 +35,8 @@ def report(
     fairmdp solve clinic.toml -o clinic.solution.json
     fairmdp report clinic.toml clinic.solution.json -o clinic.html
     """
-    from fairmdp.io.atomic import write_bytes
-    from fairmdp.solution import Solution
-    from fairmdp.web.html import report_html
-
-    problem = read_problem(source, params, rho, quotas)
-    page = report_html(problem, Solution.load(solution_file), Path(source).name, frontiers).encode()
-    path = out or str(Path(solution_file).with_suffix(".html"))
-    write_bytes(path, page)
-    click.echo(f"wrote {path}: {len(page) / 2**20:.1f} MB, open it in any browser")
+    problem, solution = source.problem(), fm.Solution.load(solution_file)
+    page = views.report_html(problem, solution, Path(source.target).name, options.frontiers).encode()
+    path = options.out or str(Path(solution_file).with_suffix(".html"))
+    files.write_bytes(path, page)
+    click.echo(f"wrote {path}: {len(page) / 1000:.0f} kB, open it in any browser")

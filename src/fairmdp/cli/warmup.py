@@ -5,14 +5,18 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import click
 
+import fairmdp as fm
+from fairmdp import backends, mirror, solvers
+
 _STEPS = 2000
 
 
-@click.command(short_help="Compile everything now, so that no first run is slow.")
+@click.command()
 def warmup() -> None:
     """Compile what solvers and learners need and keep it on disk.
 
@@ -32,28 +36,24 @@ def warmup() -> None:
 
 def _uses() -> dict[str, Callable[[], Any]]:
     """Small problems of every shape that has kernels of its own, by the method that they exercise."""
-    from fairmdp import reproduce, scenarios
-    from fairmdp.problem import Problem
-    from fairmdp.quota import Quota
-    from fairmdp.solvers.colgen import solve_colgen
-    from fairmdp.solvers.dual import solve_dual
-    from fairmdp.solvers.mirror import learn_mirror, solve_mirror
-    from fairmdp.solvers.proximal import solve_proximal
+    ready = fm.scenarios
+    small, larger = ready.garnet(n_states=40), ready.garnet(n_states=600)
+    owed = [fm.Quota(f"first {n}", states=range(n), at_least=n / 100) for n in (10, 20)]
+    nested = fm.Problem(small.mdp, owed)
+    shapes = (small, larger, nested, ready.three_state(), ready.jobs(quota=(0.3, 0.3)), ready.bandit())
 
-    small, larger = scenarios.garnet(n_states=40), scenarios.garnet(n_states=600)
-    nested = Problem(small.mdp, [Quota(f"first {n}", states=range(n), at_least=n / 100) for n in (10, 20)])
-    shapes = (small, nested, scenarios.three_state(), scenarios.jobs(quota=(0.3, 0.3)), scenarios.bandit())
+    def every_shape(method: solvers.Method) -> None:
+        for backend in map(backends.open_backend, shapes):
+            if method.obstacle(backend) is None:
+                method.run(backend, solvers.Request())
 
     def protocol() -> None:
-        for variant in reproduce.VARIANTS:
-            reproduce.convergence(variant=variant, runs=1, steps=_STEPS)
+        for variant in mirror.experiments.VARIANTS:
+            mirror.experiments.convergence(variant=variant, runs=1, steps=_STEPS)
 
     return {
-        "dual": lambda: (solve_dual(small), solve_dual(larger)),
-        "proximal": lambda: solve_proximal(small),
-        "colgen": lambda: solve_colgen(small),
-        "mirror": lambda: [solve_mirror(problem, steps=_STEPS) for problem in shapes],
-        "learn": lambda: learn_mirror(small.mdp.simulator(), small.quotas, samples=_STEPS),
+        **{name: partial(every_shape, method) for name, method in solvers.METHODS.items() if method.compiles},
+        "learn": lambda: fm.learn_mirror(small.mdp.simulator(), small.quotas, samples=_STEPS),
         "reproduce": protocol,
     }
 
@@ -62,7 +62,7 @@ def _kernels() -> Iterator[Any]:
     """Every function that numba compiles in what has been imported; none where it is told not to."""
     from numba.core.dispatcher import Dispatcher
 
-    for name in [name for name in sys.modules if name.startswith("fairmdp.kernels.")]:
+    for name in [name for name in sys.modules if name.startswith("fairmdp.")]:
         for found in vars(sys.modules[name]).values():
             if isinstance(found, Dispatcher) and found.__module__ == name:
                 yield found

@@ -10,19 +10,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairmdp.certificate.checker import reward_scale
+from fairmdp.certificate import reward_scale
 from fairmdp.errors import ProblemError
-from fairmdp.frontiers.family import Family
-from fairmdp.solution import Solution, Status
-from fairmdp.validation import Floats
+from fairmdp.frontiers.family import ALL, Family
+from fairmdp.model.checks import Floats, ReadOnly
+from fairmdp.solution.solution import Solution, Status
 
-_SAME = 1e-9  # gains closer than this, relative to the span of the rewards, are the same
+SAME = 1e-9
+"""Gains closer than this, relative to the span of the rewards, are the same."""
 
 
 class ShadowPrice(NamedTuple):
     """What one more unit owed costs, and where that holds; a cap's price is negative, more of it pays.
 
-    A price is not unique where the curve bends or ends, and nowhere else: the prices that a degenerate dual
+    A price is not unique at a breakpoint or an end, and nowhere else: the prices that a degenerate dual
     leaves open are the slopes between those on the left and on the right. All bounds are proved, by the
     certified gains and ceilings of the neighbours and by concavity.
     """
@@ -42,7 +43,7 @@ class ShadowPrice(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Frontier:
+class Frontier(ReadOnly):
     """Best gain against what is owed, or against a cap.
 
     Attributes
@@ -53,7 +54,7 @@ class Frontier:
         Which bound of the quota moves, ``at_least`` or ``at_most``.
     values : ndarray
         The bound at each point, in the units that the quota was stated in, (N,), in the order in which more
-        is asked: what is owed ascends, a cap descends. For an exact frontier these are its ends and bends.
+        is asked: what is owed ascends, a cap descends. An exact frontier has its ends and breakpoints.
     gains : ndarray
         Best gain at each value, (N,); NaN where no policy is fair.
     uppers : ndarray
@@ -68,7 +69,7 @@ class Frontier:
     limit : float or None
         Proven, no policy meets more than this, of a cap less; None where no value was too much.
     exact : bool
-        Whether `values` are all ends and bends of the curve.
+        Whether `values` are all ends and breakpoints of the curve.
     quota_names : tuple of str
         Names of the K quotas.
     unit : float
@@ -121,16 +122,26 @@ class Frontier:
             bound=family.bound,
         )
 
+    @property
+    def is_factor(self) -> bool:
+        """Whether a factor on everything that is owed moves, and not one quota."""
+        return self.quota == ALL
+
     @cached_property
     def slopes(self) -> Floats:
-        """Change of gain per unit of the bound: exact on each segment, (N - 1,); else at each value, (N,)."""
-        return (np.diff(self.gains) / np.diff(self.values) if self.exact else -self.duals) + 0.0
+        """Change of gain per unit of the bound: exact on each segment, (N - 1,); else at each value, (N,).
+
+        Those of segments join ceilings: policies whose classes had to be connected lie a little below.
+        """
+        return (np.diff(self.uppers) / np.diff(self.values) if self.exact else -self.duals) + 0.0
 
     @property
     def breakpoints(self) -> Floats:
         """Values at which the slope changes, the last feasible one included, (B,)."""
         if not self.exact:
-            raise ProblemError("this frontier was computed at given values; leave values out for its bends")
+            raise ProblemError(
+                "this frontier was computed at given values; leave values out for its breakpoints"
+            )
         return self.values[1:]
 
     @property
@@ -202,7 +213,7 @@ class Frontier:
         for i in after[:1]:
             high = max(self._chord(i, j), 0.0)
             blur += self._blur(i, j)
-        one = high - low <= blur + _SAME * self.unit
+        one = high - low <= blur + SAME * self.unit
         unique = (one and not before) if self.exact else (one or None)
         holds = [*self._along(j, before[::-1]), j, *self._along(j, after)]
         start, stop = sorted(self.values[[min(holds), max(holds)]].tolist())
@@ -219,7 +230,7 @@ class Frontier:
 
     def _along(self, j: int, others: list[int]) -> list[int]:
         """Points, from j on, at which the ceiling of j's prices is attained: so it is all the way to them."""
-        tol = (_SAME if self.exact else self.solutions[j].tol) * self.unit
+        tol = (SAME if self.exact else self.solutions[j].tol) * self.unit
         reached = []
         for i in others:
             ceiling = self.uppers[j] - self.duals[j] * (self.values[i] - self.values[j])
@@ -233,8 +244,3 @@ class Frontier:
         points = f"{self.values.size} points, last feasible {self.last_feasible:.6g}"
         what = f"cap of {self.quota}" if self.bound == "at_most" else self.quota
         return f"Frontier({what}, {kind}, {points})"
-
-    def _repr_html_(self) -> str:
-        from fairmdp.notebook import frontier_html
-
-        return frontier_html(self)

@@ -8,13 +8,13 @@ import numpy as np
 
 from fairmdp.certificate import rounded
 from fairmdp.errors import ProblemError
-from fairmdp.mdp import MDP
-from fairmdp.problem import Problem
-from fairmdp.solution import Solution
+from fairmdp.model.checks import Floats
+from fairmdp.model.mdp import MDP
+from fairmdp.model.problem import Problem
+from fairmdp.model.weights import Units
+from fairmdp.solution.solution import Solution, Status
 from fairmdp.solvers.auto import solve
 from fairmdp.solvers.infeasible import common_factor
-from fairmdp.validation import Floats
-from fairmdp.weights import Units
 
 ALL = "*"
 """Instead of a quota's name: a common factor on everything that is owed."""
@@ -78,8 +78,11 @@ class Family:
         """What one more unit of the value costs; of a cap that is negative, more of it pays."""
         return float(self.direction * np.maximum(self.direction * solution.prices, 0.0) @ self._unit) + 0.0
 
-    def last(self) -> tuple[float, float]:
-        """Value beyond which none can be met, and a proven limit of such values."""
+    def last(self, *, proved: bool = True) -> tuple[float, float]:
+        """Value beyond which none can be met, and a proven limit of such values.
+
+        Where no policy is proved to get that far this is an error, or just the limit if that will do.
+        """
         if self._k is None:
             factor = common_factor(self.problem)[0]
             if factor is None:
@@ -91,8 +94,16 @@ class Family:
         most = solve(others.with_mdp(MDP(mdp.P, counts, mdp.s_of)))
         if not most.has_policy:
             raise ProblemError("the other quotas cannot be met by themselves; see solve() for the reason")
+        decided = most.status is not Status.UNDECIDED
+        if proved and not decided:
+            raise ProblemError(
+                f"how far {self.quota} can go is not proved\n"
+                "  shares of the policy that goes farthest depend on where it starts, or nearly so"
+            )
         own = self.problem.at_least if self.bound == "at_most" else self.problem.at_most
-        ends = self.direction * np.minimum([most.gain, most.upper], self.direction * own[self._k])
+        ends = self.direction * np.minimum(
+            [most.gain if decided else most.upper, most.upper], self.direction * own[self._k]
+        )
         last, limit = self.units.values(ends).tolist()
         return last, limit
 

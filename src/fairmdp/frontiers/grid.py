@@ -11,12 +11,14 @@ import numpy as np
 from fairmdp.errors import ProblemError
 from fairmdp.frontiers.family import ALL, Family
 from fairmdp.frontiers.points import Engine, checked_values, frontier_at
-from fairmdp.problem import Problem
-from fairmdp.validation import Floats
+from fairmdp.model.checks import Floats, ReadOnly
+from fairmdp.model.problem import Problem
+
+_EVEN = 11  # values of a quota where none are given
 
 
 @dataclass(frozen=True, eq=False)
-class FrontierGrid:
+class FrontierGrid(ReadOnly):
     """Best gain for combinations of two quotas' ``at_least``.
 
     Attributes
@@ -48,8 +50,8 @@ def frontier_grid(
     problem: Problem,
     first: str,
     second: str,
-    first_values: Iterable[float],
-    second_values: Iterable[float],
+    first_values: Iterable[float] | None = None,
+    second_values: Iterable[float] | None = None,
     *,
     method: str = "auto",
     tol: float = 1e-6,
@@ -64,7 +66,7 @@ def frontier_grid(
     first, second
         Names of the two quotas that move.
     first_values, second_values
-        What each of them is to owe.
+        What each of them is to owe; by default eleven even shares up to the last that can be met.
     method, tol
         As for `solve`.
     engine
@@ -80,7 +82,10 @@ def frontier_grid(
     if first == second or ALL in (first, second):
         raise ProblemError("a grid takes two different quotas by name")
     down, across = Family(problem, first), Family(problem, second)
-    rows, columns = checked_values(down, first_values), checked_values(across, second_values)
+    rows, columns = (
+        checked_values(family, _even(family) if given is None else given)
+        for family, given in ((down, first_values), (across, second_values))
+    )
     solve_row = partial(_row, down, second, columns, method, tol)
     gains, uppers, slacks, shares = zip(*engine(solve_row, rows.tolist()), strict=True)
     return FrontierGrid(
@@ -92,6 +97,11 @@ def frontier_grid(
         shares=np.array(shares),
         quota_names=problem.names,
     )
+
+
+def _even(family: Family) -> Floats:
+    """Values from the first to the last that can be met."""
+    return family.first + (family.last()[0] - family.first) * np.arange(_EVEN) / (_EVEN - 1)
 
 
 def _row(

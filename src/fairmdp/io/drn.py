@@ -31,20 +31,19 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array
 
 from fairmdp.errors import FormatError
-from fairmdp.io.atomic import read_bytes, write_together
+from fairmdp.files import read_bytes
 from fairmdp.io.explicit_model import (
     REWARD,
     Explicit,
+    choices,
     labels_of,
-    naming,
     pick_reward,
-    quota_lines,
-    quotas_path,
     with_kept_quotas,
+    write_model,
 )
 from fairmdp.io.tokens import MAX_BYTES, Tokens
-from fairmdp.problem import Problem
-from fairmdp.validation import Bools, Floats, Ints
+from fairmdp.model.checks import Bools, Floats, Ints
+from fairmdp.model.problem import Problem
 
 _COMMENT = b"//"
 _MODEL = re.compile(rb"^@model[ \t\r]*$", re.MULTILINE)
@@ -57,30 +56,20 @@ _MAX_REWARDS = 100
 
 
 def read(path: str, reward: str | None = None) -> Problem:
-    """Read a problem; the message of an error begins with the path."""
+    """Read a problem."""
     data = read_bytes(path, MAX_BYTES)
-    with naming(path):
-        explicit = _explicit(data, reward)
-    return with_kept_quotas(explicit.problem(), path)
-
-
-def write(problem: Problem, path: str) -> None:
-    """Write a problem as an MDP, with the bounds of its quotas beside it."""
-    with naming(path):
-        labels = labels_of(problem)
-    bounds = list(quota_lines(problem))
-    kept = quotas_path(path)
-    files = {kept: bounds} if bounds else {}
-    write_together({**files, path: _lines(problem, labels)}, [] if bounds else [kept])
-
-
-def _explicit(data: bytes, reward: str | None) -> Explicit:
     found = _MODEL.search(data)
     if found is None:
         raise FormatError("there is no line @model: this is not a DRN file")
     head = _Head(data[: found.start()])
     body = _Body(data[found.end() :], data.count(b"\n", 0, found.end()) + 1, head)
-    return body.explicit(pick_reward(body.reward_names(), reward))
+    explicit = body.explicit(pick_reward(body.reward_names(), reward))
+    return with_kept_quotas(explicit.problem(), path)
+
+
+def write(problem: Problem, path: str) -> None:
+    """Write a problem as an MDP, with the bounds of its quotas beside it."""
+    write_model(problem, path, {path: _lines(problem, labels_of(problem))})
 
 
 class _Head:
@@ -169,17 +158,11 @@ class _Body:
             raise FormatError("there are no states in it")
         wrong = named & (tokens.count < 2)
         wrong[0] |= self._states[0] != 0
-        if wrong.any():
-            line = tokens.line_of(int(tokens.first[int(np.argmax(wrong))]))
-            raise FormatError(f"line {line}: expected a state, such as state 0, or a named action")
+        tokens.check(wrong, tokens.first, "expected a state, such as state 0, or a named action")
         words = tokens.first[self._states] + 1
         numbers = tokens.integers(words, "the number of a state")
         wrong = numbers != np.arange(numbers.size)
-        if wrong.any():
-            k = int(np.argmax(wrong))
-            raise FormatError(
-                f"line {tokens.line_of(int(words[k]))}: this is state {numbers[k]}, expected {k}"
-            )
+        tokens.check(wrong, words, lambda k: f"this is state {numbers[k]}, expected {k}")
         if self._head.n_states not in (None, numbers.size):
             raise FormatError(f"@nr_states is {self._head.n_states:,}, there are {numbers.size:,}")
 
@@ -192,23 +175,16 @@ class _Body:
 
     def _check_actions(self, lines: Ints) -> None:
         """An action is one word, so that rewards behind a missing name are not taken for one."""
-        wrong = self._brackets.end_on(lines) == 0
-        if wrong.any():
-            line = self._tokens.line_of(int(self._tokens.first[lines[int(np.argmax(wrong))]]))
-            raise FormatError(f"line {line}: expected rewards in brackets after the name of the action")
+        words, wrong = self._tokens.first[lines], self._brackets.end_on(lines) == 0
+        self._tokens.check(wrong, words, "expected rewards in brackets after the name of the action")
 
     def _transitions(self) -> csr_array:
         tokens, first, n_states = self._tokens, self._tokens.first[self._moves], self._states.size
         bad = tokens.count[self._moves] != 3
         bad[~bad] = ~tokens.is_word(first[~bad] + 1, b":")
-        if bad.any():
-            line = tokens.line_of(int(first[int(np.argmax(bad))]))
-            raise FormatError(f"line {line}: expected a transition, such as 3 : 0.5")
+        tokens.check(bad, first, "expected a transition, such as 3 : 0.5")
         target = tokens.integers(first, "a state")
-        bad = target >= n_states
-        if bad.any():
-            k = int(np.argmax(bad))
-            raise FormatError(f"line {tokens.line_of(int(first[k]))}: there is no state {target[k]}")
+        tokens.check(target >= n_states, first, lambda k: f"there is no state {target[k]}")
         p = tokens.floats(first + 2, "a probability", self._head.constants)
         entries = p, (self._row_of[self._moves], target)
         return csr_array(coo_array(entries, shape=(self._rows.size, n_states)))
@@ -225,9 +201,8 @@ class _Body:
         for text, states in endings.items():
             if _LABEL.sub("", text).strip():
                 line = tokens.line_of(int(words[states[0]]))
-                raise FormatError(
-                    f"line {line}: the labels cannot be read, expected words, or names in quotes"
-                )
+                what = "the labels cannot be read, expected words, or names in quotes"
+                raise FormatError(f"line {line}: {what}")
             for quoted, bare in dict.fromkeys(_LABEL.findall(text)):
                 labels.setdefault(quoted or bare, []).append(states)
         return {name: np.unique(np.concatenate(parts)) for name, parts in labels.items()}
@@ -264,10 +239,8 @@ class _Brackets:
         lines, opened = lines[has := tokens.raw[opened] == ord("[")], opened[has]
         closings = np.flatnonzero(tokens.raw == ord("]"))
         closed = np.append(closings, tokens.raw.size)[np.searchsorted(closings, opened)]
-        open_end = closed >= tokens.line_end(tokens.first[lines])
-        if open_end.any():
-            word = int(tokens.first[lines[int(np.argmax(open_end))]])
-            raise FormatError(f"line {tokens.line_of(word)}: ] is missing")
+        words = tokens.first[lines]
+        tokens.check(closed >= tokens.line_end(words), words, "] is missing")
         self._lines, self._opened, self._closed = lines, opened, closed
         inside = np.zeros(tokens.raw.size + 1, np.int8)
         inside[opened], inside[closed] = 1, -1
@@ -292,20 +265,18 @@ class _Brackets:
 
 
 def _lines(problem: Problem, labels: dict[str, Ints]) -> Iterator[str]:
-    mdp, P = problem.mdp, problem.mdp.P
+    mdp = problem.mdp
     yield from ("@type: MDP", "@parameters", "", "@reward_models", REWARD)
     yield from ("@nr_states", str(mdp.n_states), "@nr_choices", str(mdp.n_pairs), "@model")
     words: list[list[str]] = [[] for _ in range(mdp.n_states)]
     for name, states in labels.items():
         for s in states.tolist():
             words[s].append(name if _BARE.fullmatch(name) else f'"{name}"')
-    starts, indices, data, r = P.indptr.tolist(), P.indices.tolist(), P.data.tolist(), mdp.r.tolist()
-    for s in range(mdp.n_states):
-        yield " ".join([f"state {s} [0]", *words[s]])
-        if mdp.states is not None:
-            yield f"//[{mdp.states[s]}]"
-        for k, i in enumerate(range(int(mdp.pair_ptr[s]), int(mdp.pair_ptr[s + 1]))):
-            name = "_".join(mdp.actions[i].split()) if mdp.actions else str(k)
-            yield f"\taction {name} [{r[i]!r}]"
-            for j in range(starts[i], starts[i + 1]):
-                yield f"\t\t{indices[j]} : {data[j]!r}"
+    r = mdp.r.tolist()
+    for i, s, place, row in choices(mdp):
+        if place == 0:
+            yield " ".join([f"state {s} [0]", *words[s]])
+            if mdp.states is not None:
+                yield f"//[{mdp.states[s]}]"
+        name = "_".join(mdp.actions[i].split()) if mdp.actions else str(place)
+        yield "\n".join([f"\taction {name} [{r[i]!r}]", *(f"\t\t{target} : {p!r}" for target, p in row)])

@@ -11,21 +11,21 @@ tools' own words: ``LRA>=0.25 ["home"]``.
 from __future__ import annotations
 
 import os
+from bisect import bisect
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from fairmdp.errors import FormatError, ProblemError
-from fairmdp.io.atomic import read_bytes
-from fairmdp.mdp import MDP, ROW_SUM_TOL
-from fairmdp.problem import Problem
-from fairmdp.quota import Quota
-from fairmdp.quota_text import parse_quota
-from fairmdp.validation import Floats, Ints
+from fairmdp.files import naming, read_bytes, write_together
+from fairmdp.model.checks import Floats, Ints
+from fairmdp.model.mdp import MDP, ROW_SUM_TOL
+from fairmdp.model.problem import Problem
+from fairmdp.model.quota import Quota
+from fairmdp.model.quota_text import parse_quotas
 
 REWARD = "reward"
 """What the reward structure is called in files that we write."""
@@ -36,15 +36,6 @@ DIGITS_TOL = 1e-7
 """How far a row may be from 1 because its file was written with few digits (Storm's has ten)."""
 
 _MAX_QUOTA_BYTES = 2**25
-
-
-@contextmanager
-def naming(path: str) -> Iterator[None]:
-    """Put the path before the message of an error."""
-    try:
-        yield
-    except FormatError as error:
-        raise FormatError(f"{path}: {error}") from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,13 +99,40 @@ def with_kept_quotas(problem: Problem, path: str) -> Problem:
     if not os.path.exists(file):
         return problem
     text = read_bytes(file, _MAX_QUOTA_BYTES).decode(errors="replace")
-    for number, line in enumerate(text.splitlines(), start=1):
-        if line.strip():
-            try:
-                problem = problem.with_quotas([parse_quota(problem, line)])
-            except ProblemError as error:
-                raise FormatError(f"{file}: line {number}: {error}") from None
-    return problem
+    lines = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
+
+    def wrong(count: int) -> ProblemError | None:
+        """What is wrong with so many of the lines."""
+        try:
+            problem.with_quotas(parse_quotas(problem, [line for _, line in lines[:count]]))
+        except ProblemError as error:
+            return error
+        return None
+
+    with naming(file):
+        try:
+            return problem.with_quotas(parse_quotas(problem, [line for _, line in lines]))
+        except ProblemError:
+            first = bisect(range(1, len(lines)), 0, key=lambda count: wrong(count) is not None)
+            raise FormatError(f"line {lines[first][0]}: {wrong(first + 1)}") from None
+
+
+def write_model(
+    problem: Problem, path: str, files: Mapping[str, Iterable[str]], obsolete: Iterable[str] = ()
+) -> None:
+    """Write the files of a model and the bounds of its quotas; obsolete ones that are not among them go."""
+    if bounds := list(quota_lines(problem)):
+        files = {quotas_path(path): bounds, **files}
+    write_together(files, {quotas_path(path), *obsolete}.difference(files))
+
+
+def choices(mdp: MDP) -> Iterator[tuple[int, int, int, Iterator[tuple[int, float]]]]:
+    """Number, state and place within the state of each choice, and where it leads with what probability."""
+    places = np.arange(mdp.n_pairs) - mdp.pair_ptr[mdp.s_of]
+    starts, indices, data = mdp.P.indptr.tolist(), mdp.P.indices.tolist(), mdp.P.data.tolist()
+    for i, (s, place) in enumerate(zip(mdp.s_of.tolist(), places.tolist(), strict=True)):
+        row = slice(starts[i], starts[i + 1])
+        yield i, s, place, zip(indices[row], data[row], strict=True)
 
 
 def quota_lines(problem: Problem) -> Iterator[str]:

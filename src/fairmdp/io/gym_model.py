@@ -7,7 +7,6 @@ averages do not, which is why the caller must say what happens after the end.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 from numbers import Real
 from typing import Any, Literal, NamedTuple
 
@@ -17,8 +16,8 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order
 
 from fairmdp.errors import ProblemError
-from fairmdp.mdp import MDP
-from fairmdp.validation import Bools, Floats, Ints, real_vector, refuse
+from fairmdp.model.checks import Bools, Floats, Ints, real_vector, refuse
+from fairmdp.model.mdp import MDP
 
 OnTerminate = Literal["restart", "absorb"]
 
@@ -81,7 +80,7 @@ class _Table(NamedTuple):
     """Entries of ``P`` in order of their pairs."""
 
     s_of: Ints  # (SA,)
-    indptr: Ints  # (SA + 1,)
+    pair: Ints  # (E,)
     chance: Floats  # (E,)
     s_next: Ints  # (E,)
     reward: Floats  # (E,)
@@ -91,7 +90,7 @@ class _Table(NamedTuple):
     @property
     def entry_state(self) -> Ints:
         """State in which each entry starts, (E,)."""
-        return np.repeat(self.s_of, np.diff(self.indptr))
+        return self.s_of[self.pair]
 
     @property
     def terminal(self) -> Bools:
@@ -140,7 +139,7 @@ def _table(base: Any) -> _Table:
     chance, s_next, reward, ends = zip(*rows, strict=True) if rows else ((), (), (), ())
     return _Table(
         np.array(s_of, np.int64),
-        np.cumsum([0, *lengths]),
+        np.repeat(np.arange(len(lengths)), lengths),
         np.array(chance, float),
         np.array(s_next, np.int64),
         np.array(reward, float),
@@ -211,28 +210,22 @@ def _reached(table: _Table, goes_on: Bools, first: Bools) -> Bools:
 
 
 def _model(table: _Table, terminal: Bools, start: Floats | None, on_terminate: Any) -> MDP:
-    """The table row by row, with rows of our own in terminal states."""
-    chances, targets = [], []
-    for i, (first, stop) in enumerate(pairwise(table.indptr)):
-        s = table.s_of[i]
-        if not terminal[s]:
-            chances.append(table.chance[first:stop])
-            targets.append(table.s_next[first:stop])
-        elif on_terminate == "restart":
-            assert start is not None
-            targets.append(np.flatnonzero(start))
-            chances.append(start[targets[-1]])
-        else:
-            targets.append(np.array([s]))
-            chances.append(np.ones(1))
-    indptr = np.cumsum([0, *map(len, targets)])
-    empty = np.empty(0, np.int64)
+    """The table, with rows of our own in terminal states."""
+    n_pairs, goes_on, ended = table.s_of.size, ~terminal[table.entry_state], terminal[table.s_of]
+    if on_terminate == "restart":
+        assert start is not None
+        targets = np.flatnonzero(start)
+        rows = np.repeat(np.flatnonzero(ended), targets.size)
+        columns, chances = np.tile(targets, ended.sum()), np.tile(start[targets], ended.sum())
+    else:
+        rows, columns, chances = np.flatnonzero(ended), table.s_of[ended], np.ones(ended.sum())
+    rows = np.concatenate([table.pair[goes_on], rows])
+    columns = np.concatenate([table.s_next[goes_on], columns])
+    chances = np.concatenate([table.chance[goes_on], chances])
     # Repeated next states are left to the MDP, which adds them up once every entry is known to be good.
-    P = csr_array(
-        (np.concatenate([np.empty(0), *chances]), np.concatenate([empty, *targets]), indptr),
-        shape=(table.s_of.size, table.n_states),
-    )
-    pair = np.repeat(np.arange(table.s_of.size), np.diff(table.indptr))
-    r = np.bincount(pair, weights=table.chance * table.reward, minlength=table.s_of.size)
-    r[terminal[table.s_of]] = 0.0
+    order = np.argsort(rows, kind="stable")
+    indptr = np.searchsorted(rows[order], np.arange(n_pairs + 1))
+    P = csr_array((chances[order], columns[order], indptr), shape=(n_pairs, table.n_states))
+    r = np.bincount(table.pair, weights=table.chance * table.reward, minlength=n_pairs)
+    r[ended] = 0.0
     return MDP(P, r, table.s_of, initial=start)

@@ -21,6 +21,7 @@ allocated, so a hostile file costs no more than a good one of its size.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import struct
@@ -34,10 +35,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from fairmdp.errors import FairMDPError, FormatError
-from fairmdp.io.atomic import reading, replacing
-from fairmdp.mdp import MDP
-from fairmdp.problem import Problem
+from fairmdp.errors import FormatError
+from fairmdp.files import reading, replacing
+from fairmdp.model.mdp import MDP
+from fairmdp.model.problem import Problem
 
 VERSION = 1
 
@@ -89,14 +90,11 @@ _DAMAGE = (
 Arrays = dict[str, NDArray[Any]]
 
 
-def read(path: str) -> Problem:
-    """Read a problem; the message of an error begins with the path."""
-    with reading(path) as file, _damage_named(path):
-        arrays = _read_arrays(file)
-    try:
-        return _problem(arrays)
-    except FormatError as error:
-        raise FormatError(f"{path}: {error}") from None
+def read(path: str, *, max_bytes: int = MAX_BYTES) -> Problem:
+    """Read a problem."""
+    with reading(path) as file, _damage_named():
+        arrays = _read_arrays(file, max_bytes)
+    return _problem(arrays)
 
 
 def write(problem: Problem, path: str) -> None:
@@ -131,21 +129,21 @@ def write(problem: Problem, path: str) -> None:
 
 
 @contextmanager
-def _damage_named(path: str) -> Iterator[None]:
-    """Turn whatever a zip with the wrong bytes raises into an error that names the file."""
+def _damage_named() -> Iterator[None]:
+    """Turn whatever a zip with the wrong bytes raises into an error that says so."""
     try:
         yield
-    except FairMDPError as error:
-        raise FormatError(f"{path}: {error}") from None
+    except FormatError:
+        raise
     except _DAMAGE as error:
-        raise FormatError(f"{path}: not an .npz file, or damaged: {error or type(error).__name__}") from None
+        raise FormatError(f"not an .npz file, or damaged: {error or type(error).__name__}") from None
 
 
-def _read_arrays(file: IO[bytes]) -> Arrays:
+def _read_arrays(file: IO[bytes], max_bytes: int) -> Arrays:
     """Arrays of the file, once all headers have been checked against each other and the limits."""
     size = os.fstat(file.fileno()).st_size
     with zipfile.ZipFile(file) as archive:
-        infos = _entries(archive, size)
+        infos = _entries(archive, size, min(max_bytes, _half_of_memory()))
         _check_version(archive, infos)
         _check_members(infos)
         headers = {name: _header(archive, name, info) for name, info in infos.items()}
@@ -153,7 +151,7 @@ def _read_arrays(file: IO[bytes]) -> Arrays:
         return {name: _array(archive, infos[name], *header) for name, header in headers.items()}
 
 
-def _entries(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
+def _entries(archive: zipfile.ZipFile, size: int, limit: float) -> dict[str, zipfile.ZipInfo]:
     """Entries of the zip by member name, none of which claims more than it can hold."""
     infos: dict[str, zipfile.ZipInfo] = {}
     for info in archive.infolist():
@@ -165,19 +163,18 @@ def _entries(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
         if info.compress_size > size or info.file_size > _MAX_INFLATION * info.compress_size:
             raise FormatError(f"the member {name!r:.60} cannot hold the {info.file_size:,} bytes it claims")
         infos[name] = info
-    total, limit = sum(info.file_size for info in infos.values()), _limit()
+    total = sum(info.file_size for info in infos.values())
     if total > limit:
         raise FormatError(f"the arrays take {total:,} bytes, the limit is {limit:,}")
     return infos
 
 
-def _limit() -> int:
-    """Bytes of arrays to read at most: `MAX_BYTES`, or what fits in memory together with its copy."""
+def _half_of_memory() -> float:
+    """Bytes of arrays that fit in memory together with their copy."""
     try:
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
     except (AttributeError, ValueError, OSError):
-        return MAX_BYTES
-    return min(MAX_BYTES, memory // 2)
+        return math.inf
 
 
 def _check_version(archive: zipfile.ZipFile, infos: dict[str, zipfile.ZipInfo]) -> None:

@@ -20,26 +20,29 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
 from fairmdp.errors import FormatError
-from fairmdp.io.atomic import read_bytes, reading, write_together
+from fairmdp.files import naming, read_bytes, reading
 from fairmdp.io.explicit_model import (
     REWARD,
     Explicit,
+    choices,
     labels_of,
-    naming,
     pick_reward,
-    quota_lines,
-    quotas_path,
     with_kept_quotas,
+    write_model,
 )
 from fairmdp.io.tokens import MAX_BYTES, Tokens
-from fairmdp.problem import Problem
-from fairmdp.validation import Floats, Ints
+from fairmdp.model.checks import Floats, Ints, first
+from fairmdp.model.problem import Problem
+
+T = TypeVar("T")
 
 _COMMENT = b"#"
 _STATE_REWARDS, _TRANSITION_REWARDS = (".srew", ".rews"), (".trew", ".rewt")  # today's endings and older ones
@@ -53,61 +56,59 @@ _RATES = 1e-6  # how far the probabilities of a chain may be from 1 before they 
 def read(path: str, reward: str | None = None) -> Problem:
     """Read a problem and the files beside it; the message of an error begins with the path of its file."""
     stem = os.path.splitext(path)[0]
-    data = read_bytes(path, MAX_BYTES)
-    with naming(path):
-        model = _Transitions(Tokens(data, _COMMENT))
+    model = _parsed(path, _Transitions)
     structures = _reward_files(path)
-    with naming(path):
-        chosen = pick_reward(list(structures), reward)
+    chosen = pick_reward(list(structures), reward)
     r = np.zeros(model.s_of.size)
     for file in [] if chosen is None else list(structures.values())[chosen]:
-        data = read_bytes(file, MAX_BYTES)
-        with naming(file):
-            by_state = file.endswith(_STATE_REWARDS)
-            r += (model.state_rewards if by_state else model.rewards)(Tokens(data, _COMMENT))
-    labels, states = None, None
+        r += _parsed(file, model.state_rewards if file.endswith(_STATE_REWARDS) else model.rewards)
+    labels: dict[str, Ints] = {}
+    states = None
     if os.path.exists(file := f"{stem}.lab"):
-        data = read_bytes(file, MAX_BYTES)
-        with naming(file):
-            labels = _labels(data, model.n_states)
+        labels = _parsed(file, partial(_labels, n_states=model.n_states))
     if os.path.exists(file := f"{stem}.sta"):
-        data = read_bytes(file, MAX_BYTES)
-        with naming(file):
-            states = _state_names(data, model.n_states)
-    explicit = Explicit(model.P, r, model.s_of, labels or {}, states, model.actions)
+        states = _parsed(file, partial(_state_names, n_states=model.n_states))
+    explicit = Explicit(model.P, r, model.s_of, labels, states, model.actions)
     return with_kept_quotas(explicit.problem(), path)
 
 
 def write(problem: Problem, path: str) -> None:
     """Write a problem as an MDP, with labels, rewards, names and quotas in files beside it."""
     stem = os.path.splitext(path)[0]
-    with naming(path):
-        labels = labels_of(problem)
-    files: dict[str, Iterable[str]] = {f"{stem}.lab": _label_lines(labels, problem.mdp.n_states)}
-    files[f"{stem}.trew"] = _reward_lines(problem)
+    files: dict[str, Iterable[str]] = {
+        f"{stem}.lab": _label_lines(labels_of(problem), problem.mdp.n_states),
+        f"{stem}.trew": _reward_lines(problem),
+    }
     if problem.mdp.states is not None:
         files[f"{stem}.sta"] = _state_lines(problem.mdp.states)
-    if bounds := list(quota_lines(problem)):
-        files[quotas_path(path)] = bounds
     files[path] = _transition_lines(problem)
-    parts = (".sta", ".quotas", *_STATE_REWARDS, *_TRANSITION_REWARDS)
-    write_together(files, [file for part in parts if (file := f"{stem}{part}") not in files])
+    write_model(
+        problem, path, files, [f"{stem}{part}" for part in (".sta", *_STATE_REWARDS, *_TRANSITION_REWARDS)]
+    )
+
+
+def _parsed(path: str, parse: Callable[[bytes], T]) -> T:
+    """What is found in a file, whose path stands before the message of an error."""
+    with naming(path):
+        return parse(read_bytes(path, MAX_BYTES))
 
 
 class _Transitions:
     """The ``.tra`` file, which says how the rewards' files are to be read."""
 
-    def __init__(self, tokens: Tokens) -> None:
+    def __init__(self, data: bytes) -> None:
+        tokens = Tokens(data, _COMMENT)
         if not tokens.first.size:
             raise FormatError(
                 "there is nothing in it, expected a line with the numbers of states and transitions"
             )
         fields = int(tokens.count[0])
-        if fields not in (2, 3):
-            raise FormatError(
-                f"line {tokens.line_of(tokens.first[0])}: the first line has {fields} words, expected "
-                "2 numbers (a DTMC) or 3 (an MDP); other kinds of models are not read"
-            )
+        tokens.check(
+            ~np.isin(tokens.count[:1], (2, 3)),
+            tokens.first,
+            f"the first line has {fields} words, expected 2 numbers (a DTMC) or 3 (an MDP); "
+            "other kinds of models are not read",
+        )
         self._chain = fields == 2
         sizes = tokens.integers(tokens.first[0] + np.arange(fields), "a size").tolist()
         self.n_states = sizes[0]
@@ -124,16 +125,18 @@ class _Transitions:
         self._check_rates()
         self.actions = None if self._chain else self._action_names(tokens, first, row)
 
-    def state_rewards(self, tokens: Tokens) -> Floats:
+    def state_rewards(self, data: bytes) -> Floats:
         """Rewards of a ``.srew`` file, one per choice."""
-        first = _body(tokens, 2, 2, {0: self.n_states})
-        state = _below(self.n_states, tokens, first, "a state")
+        tokens = Tokens(data, _COMMENT)
+        first = _body(tokens, 2, 2, self.n_states)
+        state = tokens.below(self.n_states, first, "a state")
         by_state = np.zeros(self.n_states)
         by_state[state] = tokens.floats(first + 1, "a reward")
         return by_state[self.s_of]
 
-    def rewards(self, tokens: Tokens) -> Floats:
+    def rewards(self, data: bytes) -> Floats:
         """Rewards of a ``.trew`` file, averaged over where each choice leads."""
+        tokens = Tokens(data, _COMMENT)
         state, choice, target, last = self._columns(tokens, None)
         wide = self.n_states
         row = np.searchsorted(self._keys, state << 32 | choice)
@@ -142,9 +145,7 @@ class _Transitions:
         known = np.repeat(np.arange(P.shape[0]), np.diff(P.indptr)) * wide + P.indices
         place = np.minimum(np.searchsorted(known, row * wide + target), known.size - 1)
         stray = (self._keys[row] != state << 32 | choice) | (known[place] != row * wide + target)
-        if stray.any():
-            line = tokens.line_of(int(last[int(np.argmax(stray))]))
-            raise FormatError(f"line {line}: this transition, which has a reward, is not in the .tra file")
+        tokens.check(stray, last, "this transition, which has a reward, is not in the .tra file")
         reward = np.zeros(P.nnz)
         reward[place] = tokens.floats(last, "a reward")
         ptr = P.indptr[:-1]
@@ -154,13 +155,13 @@ class _Transitions:
     def _columns(self, tokens: Tokens, transitions: int | None) -> tuple[Ints, Ints, Ints, Ints]:
         """States, choices and targets of all lines, and the word that follows on each."""
         shift = 0 if self._chain else 1
-        first = _body(tokens, 2 + shift, 3 + shift, {0: self.n_states}, labelled=transitions is not None)
+        first = _body(tokens, 2 + shift, 3 + shift, self.n_states, labelled=transitions is not None)
         if self._chain:
             choice = np.zeros(first.size, np.int64)
         else:
-            choice = _below(2**31, tokens, first + 1, "a choice")
-        state = _below(self.n_states, tokens, first, "a state")
-        target = _below(self.n_states, tokens, first + 1 + shift, "a state")
+            choice = tokens.below(2**31, first + 1, "a choice")
+        state = tokens.below(self.n_states, first, "a state")
+        target = tokens.below(self.n_states, first + 1 + shift, "a state")
         return state, choice, target, first + 2 + shift
 
     def _check_states(self, state: Ints, target: Ints) -> None:
@@ -177,8 +178,7 @@ class _Transitions:
     def _check_rates(self) -> None:
         total = self.P @ np.ones(self.n_states)
         off = np.abs(total - 1) > _RATES
-        if self._chain and off.any():
-            k = int(np.argmax(off))
+        if self._chain and (k := first(off)) is not None:
             raise FormatError(
                 f"the numbers of state {self.s_of[k]} sum to {total[k]:.12g}, expected 1\n"
                 "  if these are rates (a CTMC): continuous time is not read, make it discrete first"
@@ -193,32 +193,19 @@ class _Transitions:
         return [tokens.text(a, b).strip() for a, b in zip(begin[of_choice], end[of_choice], strict=True)]
 
 
-def _body(tokens: Tokens, head: int, width: int, sizes: dict[int, int], *, labelled: bool = False) -> Ints:
+def _body(tokens: Tokens, head: int, width: int, n_states: int, *, labelled: bool = False) -> Ints:
     """First words of the lines after the first, which says how many there are and agrees with the model."""
     if not tokens.first.size or tokens.count[0] != head:
         raise FormatError(f"the first line that is no comment must hold {head} numbers")
     said = tokens.integers(tokens.first[0] + np.arange(head), "a size")
-    for place, size in sizes.items():
-        if said[place] != size:
-            raise FormatError(f"the first line says {said[place]:,} states, the model has {size:,}")
+    if said[0] != n_states:
+        raise FormatError(f"the first line says {said[0]:,} states, the model has {n_states:,}")
     first, count = tokens.first[1:], tokens.count[1:]
     bad = (count < width) if labelled else (count != width)
-    if bad.any():
-        k = int(np.argmax(bad))
-        raise FormatError(f"line {tokens.line_of(first[k])}: it has {count[k]} words, expected {width}")
+    tokens.check(bad, first, lambda k: f"it has {count[k]} words, expected {width}")
     if said[-1] != first.size:
         raise FormatError(f"the first line says {said[-1]:,} lines follow, there are {first.size:,}")
     return first
-
-
-def _below(limit: int, tokens: Tokens, words: Ints, what: str) -> Ints:
-    """Words as numbers below a limit."""
-    numbers = tokens.integers(words, what)
-    bad = numbers >= limit
-    if bad.any():
-        k = int(np.argmax(bad))
-        raise FormatError(f"line {tokens.line_of(words[k])}: {what} {numbers[k]}, expected 0 to {limit - 1}")
-    return numbers
 
 
 def _reward_files(path: str) -> dict[str, list[str]]:
@@ -261,13 +248,10 @@ def _labels(data: bytes, n_states: int) -> dict[str, Ints]:
     if np.unique(numbers).size < numbers.size or len({name for _, name in declared}) < numbers.size:
         raise FormatError("line 1: a label is declared twice")
     tokens = Tokens(body.replace(b":", b" "), _COMMENT, line=2)
-    state = np.repeat(_below(n_states, tokens, tokens.first, "a state"), tokens.count - 1)
+    state = np.repeat(tokens.below(n_states, tokens.first, "a state"), tokens.count - 1)
     words = np.delete(np.arange(tokens.start.size), tokens.first)
     label = tokens.integers(words, "a label")
-    unknown = ~np.isin(label, numbers)
-    if unknown.any():
-        word = int(words[int(np.argmax(unknown))])
-        raise FormatError(f"line {tokens.line_of(word)}: line 1 declares no such label")
+    tokens.check(~np.isin(label, numbers), words, "line 1 declares no such label")
     order = np.argsort(label, kind="stable")
     label, state = label[order], state[order]
     begin, end = np.searchsorted(label, numbers), np.searchsorted(label, numbers, side="right")
@@ -295,10 +279,9 @@ def _state_names(data: bytes, n_states: int) -> list[str] | None:
 def _transition_lines(problem: Problem) -> Iterator[str]:
     mdp = problem.mdp
     yield f"{mdp.n_states} {mdp.n_pairs} {mdp.P.nnz}"
-    for i, s, choice in _choices(problem):
+    for i, s, choice, row in choices(mdp):
         label = f" {mdp.actions[i]}" if mdp.actions else ""
-        for target, p in _row(problem, i):
-            yield f"{s} {choice} {target} {p!r}{label}"
+        yield "\n".join(f"{s} {choice} {target} {p!r}{label}" for target, p in row)
 
 
 def _reward_lines(problem: Problem) -> Iterator[str]:
@@ -308,22 +291,9 @@ def _reward_lines(problem: Problem) -> Iterator[str]:
     yield f'# Reward structure "{REWARD}"'
     yield "# Transition rewards"
     yield f"{mdp.n_states} {mdp.n_pairs} {count}"
-    for i, s, choice in _choices(problem):
+    for i, s, choice, row in choices(mdp):
         if reward := float(mdp.r[i]):
-            for target, _ in _row(problem, i):
-                yield f"{s} {choice} {target} {reward!r}"
-
-
-def _choices(problem: Problem) -> Iterator[tuple[int, int, int]]:
-    mdp = problem.mdp
-    places = np.arange(mdp.n_pairs) - mdp.pair_ptr[mdp.s_of]
-    return zip(range(mdp.n_pairs), mdp.s_of.tolist(), places.tolist(), strict=True)
-
-
-def _row(problem: Problem, i: int) -> Iterator[tuple[int, float]]:
-    P = problem.mdp.P
-    row = slice(P.indptr[i], P.indptr[i + 1])
-    return zip(P.indices[row].tolist(), P.data[row].tolist(), strict=True)
+            yield "\n".join(f"{s} {choice} {target} {reward!r}" for target, _ in row)
 
 
 def _label_lines(labels: dict[str, Ints], n_states: int) -> Iterator[str]:

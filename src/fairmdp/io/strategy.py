@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 from fairmdp.errors import ProblemError
-from fairmdp.io.atomic import write_together
-from fairmdp.mdp import MDP
-from fairmdp.problem import Problem
-from fairmdp.solution import Solution
+from fairmdp.files import write_together
+from fairmdp.model.mdp import MDP
+from fairmdp.model.problem import Problem
+from fairmdp.solution.solution import Solution
 
 
 def save_strategy(problem: Problem, solution: Solution, path: str | PathLike[str]) -> None:

@@ -6,13 +6,14 @@ Nothing is allocated for what a file merely claims, and every message names the 
 from __future__ import annotations
 
 import re
-from typing import NoReturn
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairmdp.errors import FormatError
-from fairmdp.validation import Floats, Ints
+from fairmdp.model.checks import Bools, Floats, Ints, first
 
 MAX_BYTES = 2**31 - 1
 """Largest text file that is read; positions in it fit into 4 bytes."""
@@ -61,6 +62,12 @@ class Tokens:
             found[found] = self.raw[at[found] + k] == byte
         return found
 
+    def check(self, bad: Bools, words: Places, what: str | Callable[[int], str]) -> None:
+        """Raise with the line of the first bad word and what is wrong there, perhaps told by its place."""
+        if (k := first(bad)) is not None:
+            message = what if isinstance(what, str) else what(k)
+            raise FormatError(f"line {self.line_of(int(words[k]))}: {message}")
+
     def line_of(self, word: int) -> int:
         """Number of the line that holds a word, from 1."""
         return int(np.searchsorted(self._ends, self.start[word])) + self._line
@@ -97,14 +104,21 @@ class Tokens:
         digit = letters.astype(np.int64) - ord("0")
         inside = np.arange(letters.shape[1]) < width[:, None]
         bad = (width > _MAX_DIGITS) | (inside & ((digit < 0) | (digit > 9))).any(axis=1)
-        if bad.any():
-            self._refuse(int(words[int(np.argmax(bad))]), f"expected {what}, a whole number from 0 on")
+        self.check(bad, words, lambda k: self._wrong(int(words[k]), f"{what}, a whole number from 0 on"))
         value = np.zeros(words.size, np.int64)
         for k in range(letters.shape[1]):
             value = np.where(inside[:, k], 10 * value + digit[:, k], value)
         return value
 
-    def floats(self, words: Places, what: str, constants: dict[str, float] | None = None) -> Floats:
+    def below(self, limit: int, words: Places, what: str) -> Ints:
+        """Words as numbers below a limit."""
+        found = self.integers(words, what)
+        self.check(found >= limit, words, lambda k: f"{what} {found[k]}, expected 0 to {limit - 1}")
+        return found
+
+    def floats(
+        self, words: Places, what: str, constants: Mapping[str, float] = MappingProxyType({})
+    ) -> Floats:
         """Words as numbers; fractions, and names of constants, are understood too."""
         letters, width = self._letters(words, _MAX_WIDTH)
         plain = (width <= _MAX_WIDTH) & _PLAIN[letters].all(axis=1)
@@ -114,21 +128,21 @@ class Tokens:
         except ValueError:  # one of them is not a number: find it
             plain[:] = False
         for k in np.flatnonzero(~plain).tolist():
-            value[k] = self._odd_number(int(words[k]), what, constants or {})
-        if not np.isfinite(value).all():
-            self._refuse(int(words[int(np.argmin(np.isfinite(value)))]), f"expected {what}, a finite number")
+            value[k] = self._odd_number(int(words[k]), what, constants)
+        finite = np.isfinite(value)
+        self.check(~finite, words, lambda k: self._wrong(int(words[k]), f"{what}, a finite number"))
         return value
 
-    def _odd_number(self, word: int, what: str, constants: dict[str, float]) -> float:
+    def _odd_number(self, word: int, what: str, constants: Mapping[str, float]) -> float:
         begin, end = int(self.start[word]), int(self.stop[word])
         written = self.raw[begin:end].tobytes()
         if end - begin <= 4 * _MAX_WIDTH and _NUMBER.fullmatch(written):
             above, _, below = written.partition(b"/")
             return float(above) / float(below or b"1")
         name = self.text(begin, end)
-        if name in constants:
-            return constants[name]
-        self._refuse(word, f"expected {what}, a number")
+        if name not in constants:
+            raise FormatError(f"line {self.line_of(word)}: {self._wrong(word, f'{what}, a number')}")
+        return constants[name]
 
     def _letters(self, words: Places, most: int) -> tuple[NDArray[np.uint8], Places]:
         """First bytes of words as rows, (W, at most `most`), zero beyond their ends, and their lengths."""
@@ -138,7 +152,6 @@ class Tokens:
         place = np.minimum(start[:, None] + columns, max(self.raw.size - 1, 0))
         return np.where(columns < width[:, None], self.raw[place], np.uint8(0)), width
 
-    def _refuse(self, word: int, expected: str) -> NoReturn:
+    def _wrong(self, word: int, expected: str) -> str:
         shown = self.raw[self.start[word] : self.stop[word]][:_MAX_WIDTH].tobytes().decode(errors="replace")
-        shown = "".join(c if c.isprintable() else "?" for c in shown)
-        raise FormatError(f"line {self.line_of(word)}: {shown!r} is wrong here, {expected}")
+        return f"{''.join(c if c.isprintable() else '?' for c in shown)!r} is wrong here, expected {expected}"

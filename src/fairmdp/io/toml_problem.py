@@ -34,14 +34,17 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from fairmdp.errors import FormatError
-from fairmdp.io.atomic import read_bytes, write_bytes
-from fairmdp.mdp import MDP
-from fairmdp.problem import Problem
-from fairmdp.quota import Quota
-from fairmdp.validation import there_are
+from fairmdp.files import read_bytes, write_bytes
+from fairmdp.io.explicit_model import choices
+from fairmdp.model.checks import there_are
+from fairmdp.model.mdp import MDP
+from fairmdp.model.problem import Problem
+from fairmdp.model.quota import Quota
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
+
+_Place = Sequence[str | int]  # keys and numbers of items that lead to a field
 
 VERSION = 1
 
@@ -62,32 +65,27 @@ _EXPECTED = {
 }
 
 
-def read(path: str) -> Problem:
-    """Read a problem; the message of an error begins with the path and the field."""
-    try:
-        return _problem(_checked(_parsed(read_bytes(path, MAX_BYTES))))
-    except _MisfitError as misfit:
-        raise FormatError(f"{path}: {misfit}") from None
+def read(path: str, *, max_bytes: int = MAX_BYTES) -> Problem:
+    """Read a problem; the message of an error begins with the field."""
+    return _Reader(_checked(_parsed(read_bytes(path, max_bytes)))).problem()
 
 
-def write(problem: Problem, path: str) -> None:
+def write(problem: Problem, path: str, *, max_transitions: int = MAX_TRANSITIONS) -> None:
     """Write a problem, in the layout above."""
     transitions = problem.mdp.P.nnz
-    if transitions > MAX_TRANSITIONS:
+    if transitions > max_transitions:
         raise FormatError(
-            f"{path}: the model has {transitions:,} transitions, TOML is written up to {MAX_TRANSITIONS:,}\n"
+            f"the model has {transitions:,} transitions, TOML is written up to {max_transitions:,}\n"
             "  save it as .npz"
         )
     write_bytes(path, "".join(_pieces(problem)).encode())
 
 
-class _MisfitError(Exception):
-    """What is wrong with the form of the file, before the path is put to it."""
-
-    def __init__(self, place: Sequence[str | int], what: str) -> None:
-        text = f"{_place_text(place)}: {what}" if place else what
-        # Names from the file may hold what would steer a terminal.
-        super().__init__("".join(c if c.isprintable() or c == "\n" else f"\\u{ord(c):04X}" for c in text))
+def _misfit(place: _Place, what: str) -> FormatError:
+    """What is wrong with the form of the file."""
+    text = f"{_place_text(place)}: {what}" if place else what
+    # Names from the file may hold what would steer a terminal.
+    return FormatError("".join(c if c.isprintable() or c == "\n" else f"\\u{ord(c):04X}" for c in text))
 
 
 def _parsed(data: bytes) -> dict[str, Any]:
@@ -97,11 +95,11 @@ def _parsed(data: bytes) -> dict[str, Any]:
         return tomllib.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise _MisfitError((), f"line {line} is not UTF-8 text") from None
+        raise _misfit((), f"line {line} is not UTF-8 text") from None
     except RecursionError:
-        raise _MisfitError((), "it is nested too deeply") from None
+        raise _misfit((), "it is nested too deeply") from None
     except ValueError as error:  # also TOMLDecodeError, whose text has line and column
-        raise _MisfitError((), f"not valid TOML: {error}") from None
+        raise _misfit((), f"not valid TOML: {error}") from None
 
 
 def _checked(raw: dict[str, Any]) -> Any:
@@ -110,11 +108,9 @@ def _checked(raw: dict[str, Any]) -> Any:
 
     version = raw.get("fairmdp")
     if version is None:
-        raise _MisfitError(
-            ("fairmdp",), f"this field is missing; a problem file begins with fairmdp = {VERSION}"
-        )
+        raise _misfit(("fairmdp",), f"this field is missing; a problem file begins with fairmdp = {VERSION}")
     if type(version) is not int or version != VERSION:
-        raise _MisfitError(("fairmdp",), f"this is format {_shown(version)}, expected {VERSION}")
+        raise _misfit(("fairmdp",), f"this is format {_shown(version)}, expected {VERSION}")
     try:
         return _schema().model_validate(raw)
     except ValidationError as error:
@@ -150,7 +146,7 @@ def _schema() -> type[BaseModel]:
     return File
 
 
-def _first_misfit(error: ValidationError) -> _MisfitError:
+def _first_misfit(error: ValidationError) -> FormatError:
     first, *others = error.errors(include_url=False)
     kind = first["type"]
     if kind == "missing":
@@ -161,109 +157,103 @@ def _first_misfit(error: ValidationError) -> _MisfitError:
         what = f"expected {_EXPECTED[kind]}, got {_shown(first['input'])}"
     if others:
         what += f"\n  {len(others)} more of the fields {'is' if len(others) == 1 else 'are'} wrong"
-    return _MisfitError(first["loc"], what)
+    return _misfit(first["loc"], what)
 
 
-def _problem(file: Any) -> Problem:
-    order = _state_order(file)
-    numbers = {name: s for s, name in enumerate(order)}
-    pairs = [(state, action) for state in order for action in file.model[state]]
-    tables = [file.model[state][action] for state, action in pairs]
-    columns = [
-        _number_of(target, numbers, ("model", *pair, "to", target))
-        for pair, table in zip(pairs, tables, strict=True)
-        for target in table.to
-    ]
-    data = np.array([p for table in tables for p in table.to.values()], dtype=np.float64)
-    indptr = np.cumsum([0, *(len(table.to) for table in tables)])
-    mdp = MDP(
-        csr_array((data, np.array(columns, dtype=np.int64), indptr), shape=(len(pairs), len(order))),
-        [table.reward for table in tables],
-        [numbers[state] for state, _ in pairs],
-        states=order,
-        actions=[action for _, action in pairs],
-        initial=_initial(file.initial, numbers),
-    )
-    return Problem(mdp, [_quota(k, table, numbers, file.model) for k, table in enumerate(file.quotas or ())])
+class _Reader:
+    """From the validated content of a file to a problem, while names can still be told by their place."""
+
+    def __init__(self, file: Any) -> None:
+        self._file, self._model = file, file.model
+        self._order = self._state_order()
+        self._numbers = {name: s for s, name in enumerate(self._order)}
+
+    def problem(self) -> Problem:
+        """Return the problem."""
+        file, model = self._file, self._model
+        pairs = [(state, action) for state in self._order for action in model[state]]
+        tables = [model[state][action] for state, action in pairs]
+        columns = [
+            self._state(target, ("model", *pair, "to", target))
+            for pair, table in zip(pairs, tables, strict=True)
+            for target in table.to
+        ]
+        data = np.array([p for table in tables for p in table.to.values()], dtype=np.float64)
+        indptr = np.cumsum([0, *(len(table.to) for table in tables)])
+        initial = np.zeros(len(self._order))
+        for name, p in (file.initial or {}).items():
+            initial[self._state(name, ("initial", name))] = p
+        mdp = MDP(
+            csr_array((data, np.array(columns, np.int64), indptr), shape=(len(pairs), len(self._order))),
+            [table.reward for table in tables],
+            [self._numbers[state] for state, _ in pairs],
+            states=self._order,
+            actions=[action for _, action in pairs],
+            initial=None if file.initial is None else initial,
+        )
+        return Problem(mdp, [self._quota(("quotas", k), table) for k, table in enumerate(file.quotas or ())])
+
+    def _state_order(self) -> list[str]:
+        """States in the order asked for, each with a table that has an action."""
+        if not self._model:
+            raise _misfit(("model",), "there are no states in it")
+        for name, actions in self._model.items():
+            if not actions:
+                raise _misfit(("model", name), "this state has no action")
+        if self._file.states is None:
+            return list(self._model)
+        listed: dict[str, None] = {}
+        for k, name in enumerate(self._file.states):
+            if name not in self._model:
+                missing = _place_text(("model", name))
+                raise _misfit(("states", k), f"there is no table [{missing}.<action>]")
+            if name in listed:
+                raise _misfit(("states", k), f"{_shown(name)} is listed twice")
+            listed[name] = None
+        for name in self._model:
+            if name not in listed:
+                raise _misfit(("model", name), "this state is not listed in states")
+        return list(listed)
+
+    def _quota(self, place: _Place, table: Any) -> Quota:
+        for j, name in enumerate(table.states or ()):
+            self._state(name, (*place, "states", j))
+        for j, (state, action) in enumerate(table.pairs or ()):
+            self._check_pair(state, action, (*place, "pairs", j))
+        weights = None
+        if table.weights is not None:
+            weights = dict(self._weights((*place, "weights"), table.weights))
+        return Quota(table.name, table.states, table.pairs, table.at_least, table.at_most, weights)
+
+    def _weights(
+        self, place: _Place, table: Mapping[str, Any]
+    ) -> Iterator[tuple[str | tuple[str, str], float]]:
+        """States and pairs with their weights: a number is for a state, a table for its actions."""
+        for state, weight in table.items():
+            if isinstance(weight, dict):
+                for action, number in weight.items():
+                    self._check_pair(state, action, (*place, state, action))
+                    yield (state, action), _weight(number, (*place, state, action))
+            else:
+                self._state(state, (*place, state))
+                yield state, _weight(weight, (*place, state))
+
+    def _check_pair(self, state: str, action: str, place: _Place) -> None:
+        self._state(state, place)
+        if action not in self._model[state]:
+            known = there_are(list(self._model[state]))
+            raise _misfit(place, f"state {_shown(state)} has no action called {_shown(action)}{known}")
+
+    def _state(self, name: str, place: _Place) -> int:
+        if name not in self._numbers:
+            raise _misfit(place, f"there is no state called {_shown(name)}{there_are(self._order)}")
+        return self._numbers[name]
 
 
-def _state_order(file: Any) -> list[str]:
-    """States in the order asked for, each with a table that has an action."""
-    if not file.model:
-        raise _MisfitError(("model",), "there are no states in it")
-    for name, actions in file.model.items():
-        if not actions:
-            raise _MisfitError(("model", name), "this state has no action")
-    if file.states is None:
-        return list(file.model)
-    listed: set[str] = set()
-    for k, name in enumerate(file.states):
-        if name not in file.model:
-            raise _MisfitError(("states", k), f"there is no table [{_place_text(('model', name))}.<action>]")
-        if name in listed:
-            raise _MisfitError(("states", k), f"{_shown(name)} is listed twice")
-        listed.add(name)
-    for name in file.model:
-        if name not in listed:
-            raise _MisfitError(("model", name), "this state is not listed in states")
-    return list(file.states)
-
-
-def _initial(weights: Mapping[str, float] | None, numbers: Mapping[str, int]) -> list[float] | None:
-    if weights is None:
-        return None
-    initial = [0.0] * len(numbers)
-    for name, p in weights.items():
-        initial[_number_of(name, numbers, ("initial", name))] = p
-    return initial
-
-
-_Model = Mapping[str, Mapping[str, Any]]
-
-
-def _quota(k: int, table: Any, numbers: Mapping[str, int], model: _Model) -> Quota:
-    for j, name in enumerate(table.states or ()):
-        _number_of(name, numbers, ("quotas", k, "states", j))
-    for j, (state, action) in enumerate(table.pairs or ()):
-        _check_pair(state, action, numbers, model, ("quotas", k, "pairs", j))
-    weights = None if table.weights is None else dict(_weights(k, table.weights, numbers, model))
-    return Quota(table.name, table.states, table.pairs, table.at_least, table.at_most, weights)
-
-
-def _weights(
-    k: int, table: Mapping[str, Any], numbers: Mapping[str, int], model: _Model
-) -> Iterator[tuple[str | tuple[str, str], float]]:
-    """States and pairs with their weights: a number is for a state, a table for its actions."""
-    for state, weight in table.items():
-        place = ("quotas", k, "weights", state)
-        if isinstance(weight, dict):
-            for action, number in weight.items():
-                _check_pair(state, action, numbers, model, (*place, action))
-                yield (state, action), _weight(number, (*place, action))
-        else:
-            _number_of(state, numbers, place)
-            yield state, _weight(weight, place)
-
-
-def _weight(value: Any, place: Sequence[str | int]) -> float:
+def _weight(value: Any, place: _Place) -> float:
     if type(value) not in (int, float):
-        raise _MisfitError(place, f"expected a number, got {_shown(value)}")
+        raise _misfit(place, f"expected a number, got {_shown(value)}")
     return float(value)
-
-
-def _check_pair(
-    state: str, action: str, numbers: Mapping[str, int], model: _Model, place: Sequence[str | int]
-) -> None:
-    _number_of(state, numbers, place)
-    if action not in model[state]:
-        known = there_are(list(model[state]))
-        raise _MisfitError(place, f"state {_shown(state)} has no action called {_shown(action)}{known}")
-
-
-def _number_of(name: str, numbers: Mapping[str, int], place: Sequence[str | int]) -> int:
-    if name not in numbers:
-        raise _MisfitError(place, f"there is no state called {_shown(name)}{there_are(list(numbers))}")
-    return numbers[name]
 
 
 def _pieces(problem: Problem) -> Iterator[str]:
@@ -274,10 +264,9 @@ def _pieces(problem: Problem) -> Iterator[str]:
     if mdp.initial is not None:
         initial = {states[s]: float(mdp.initial[s]) for s in np.flatnonzero(mdp.initial)}
         yield f"initial = {_inline(initial)}\n"
-    for i in range(mdp.n_pairs):
-        row = slice(mdp.P.indptr[i], mdp.P.indptr[i + 1])
-        to = {states[s]: p for s, p in zip(mdp.P.indices[row], mdp.P.data[row].tolist(), strict=True)}
-        yield f"\n[model.{_key(states[mdp.s_of[i]])}.{_key(mdp.action_name(i))}]\n"
+    for i, s, _, row in choices(mdp):
+        yield f"\n[model.{_key(states[s])}.{_key(mdp.action_name(i))}]\n"
+        to = {states[target]: p for target, p in row}
         yield f"reward = {_inline(float(mdp.r[i]))}\nto = {_inline(to)}\n"
     for k, quota in enumerate(problem.quotas):
         yield f"\n[[quotas]]\nname = {_inline(quota.name)}\n"
@@ -296,11 +285,9 @@ def _pieces(problem: Problem) -> Iterator[str]:
 def _weight_table(problem: Problem, k: int) -> dict[str, Any]:
     """What counts for a weighted quota, by state or by state and action."""
     mdp = problem.mdp
-    row = slice(problem.weights.indptr[k], problem.weights.indptr[k + 1])
+    counted = problem.weights[[k]]
     table: dict[str, Any] = {}
-    for i, weight in zip(
-        problem.weights.indices[row].tolist(), problem.weights.data[row].tolist(), strict=True
-    ):
+    for i, weight in zip(counted.indices.tolist(), counted.data.tolist(), strict=True):
         state = mdp.state_name(mdp.s_of[i])
         if problem.over_states[k]:
             table[state] = weight
@@ -327,7 +314,7 @@ def _key(name: str) -> str:
     return tomli_w.dumps({name: 0})[: -len(" = 0\n")]
 
 
-def _place_text(place: Sequence[str | int]) -> str:
+def _place_text(place: _Place) -> str:
     """``model.s0."night shift".to``, ``quotas[0].states[2]``."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{_key(part)}" for part in place)[1:]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from fairmdp.problem import Problem
+from fairmdp.model.problem import Problem
 from fairmdp.scenarios.bandit import bandit
 from fairmdp.scenarios.garnet import garnet
 from fairmdp.scenarios.hiring import hiring

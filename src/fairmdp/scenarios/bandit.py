@@ -6,10 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fairmdp.errors import ProblemError
-from fairmdp.mdp import MDP
-from fairmdp.problem import Problem
-from fairmdp.quota import Quota
-from fairmdp.scenarios.parameters import numbers, shares
+from fairmdp.model.mdp import MDP
+from fairmdp.model.problem import Problem
+from fairmdp.scenarios.parameters import SHARE, numbers, owed_each
 
 
 def bandit(pay: ArrayLike = (1.0, 0.7, 0.4), quota: ArrayLike = (0.0, 0.1, 0.2)) -> Problem:
@@ -37,7 +36,7 @@ def bandit(pay: ArrayLike = (1.0, 0.7, 0.4), quota: ArrayLike = (0.0, 0.1, 0.2))
     if n_arms == 0:
         raise ProblemError("pay is empty: a bandit needs at least one arm")
     means = numbers("pay", pay, n_arms, "arm")
-    owed = shares("quota", quota, n_arms, "arm")
+    owed = numbers("quota", quota, n_arms, "arm", SHARE)
     names = [f"arm{k + 1}" for k in range(n_arms)]
     mdp = MDP(np.ones((n_arms, 1)), means, np.zeros(n_arms, np.int64), states=["play"], actions=names)
-    return Problem(mdp, [Quota(name, pairs=[k], at_least=float(owed[k])) for k, name in enumerate(names)])
+    return Problem(mdp, owed_each("arm", owed, pairs=np.arange(n_arms)[:, None]))

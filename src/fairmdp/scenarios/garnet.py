@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array
 
-from fairmdp.chain import Chain
+from fairmdp.chains.chain import Chain
 from fairmdp.errors import ProblemError
-from fairmdp.mdp import MDP
-from fairmdp.problem import Problem
-from fairmdp.quota import Quota
+from fairmdp.model.mdp import MDP
+from fairmdp.model.problem import Problem
+from fairmdp.model.quota import Quota
 from fairmdp.scenarios.parameters import check_size, probability, whole_number
 
 _RING = 0.05  # probability of the edge to the next state, which makes every policy irreducible

@@ -8,7 +8,7 @@ from functools import reduce
 import numpy as np
 from scipy.sparse import csr_array, kron
 
-from fairmdp.validation import Ints
+from fairmdp.model.checks import Floats, Ints
 
 
 def grid(room: Ints) -> Ints:
@@ -22,11 +22,22 @@ def strides(room: Ints) -> Ints:
     return np.cumprod([1, *(room[:0:-1] + 1)])[::-1]
 
 
-def joint_law(laws: Iterable[csr_array]) -> csr_array:
-    """Law of a vector of levels from the laws of its independent parts, (S, S)."""
-    return reduce(lambda A, B: kron(A, B, format="csr"), map(slim, laws))
+def joint(parts: Iterable[csr_array]) -> csr_array:
+    """Transition matrix of a vector of levels from those of its independent parts, (S, S)."""
+    return reduce(lambda A, B: kron(A, B, format="csr"), map(slim, parts))
 
 
-def slim(law: csr_array) -> csr_array:
+def binomial(most: int, chance: float, cap: int) -> Floats:
+    """Distribution of ``min(B, cap)`` for a binomial B of n trials, one row per n up to ``most``."""
+    rows = np.zeros((most + 1, cap + 1))  # P(min(B, cap) = k) in rows[n, k]
+    rows[0, 0] = 1
+    for n in range(most):
+        rows[n + 1] = (1 - chance) * rows[n]
+        rows[n + 1, 1:] += chance * rows[n, :-1]
+        rows[n + 1, -1] += chance * rows[n, -1]
+    return rows
+
+
+def slim(P: csr_array) -> csr_array:
     """Return the same with indices of 4 bytes, which scipy keeps in all that is made of it."""
-    return csr_array((law.data, law.indices.astype(np.int32), law.indptr.astype(np.int32)), shape=law.shape)
+    return csr_array((P.data, P.indices.astype(np.int32), P.indptr.astype(np.int32)), shape=P.shape)

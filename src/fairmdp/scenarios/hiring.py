@@ -9,12 +9,12 @@ from numpy.typing import ArrayLike
 from scipy.sparse import coo_array, csr_array, vstack
 
 from fairmdp.errors import ProblemError
-from fairmdp.mdp import MDP
-from fairmdp.problem import Problem
-from fairmdp.quota import Quota
-from fairmdp.scenarios.grid import slim
+from fairmdp.model.checks import Floats, Ints
+from fairmdp.model.mdp import MDP
+from fairmdp.model.problem import Problem
+from fairmdp.model.quota import Quota
+from fairmdp.scenarios.grid import binomial, slim
 from fairmdp.scenarios.parameters import check_size, payments, probability, whole_number
-from fairmdp.validation import Floats, Ints
 
 _ACTIONS = ("accept none", "accept A", "accept B", "accept both")
 _TAKES = np.array([(0, 0), (1, 0), (0, 1), (1, 1)])  # whether an action accepts group A, group B
@@ -110,22 +110,18 @@ def _staffs(staff: int) -> tuple[Ints, Ints]:
 
 
 def _departures(staff: int, leave: float, a: Ints, b: Ints, number: Ints) -> csr_array:
-    """Law of who stays, ``Binomial(a, 1 - leave) x Binomial(b, 1 - leave)``, (S, S)."""
-    stays = np.zeros((staff + 1, staff + 1))  # stays[n, i]: i of n people stay
-    stays[0, 0] = 1
-    for n in range(staff):
-        stays[n + 1] = leave * stays[n]
-        stays[n + 1, 1:] += (1 - leave) * stays[n, :-1]
+    """Distribution of who stays, ``Binomial(a, 1 - leave) x Binomial(b, 1 - leave)``, (S, S)."""
+    leaves = binomial(staff, leave, staff)  # (staff + 1, staff + 1)
     lengths = (a + 1) * (b + 1)
     first = np.cumsum(lengths) - lengths
     row = np.repeat(np.arange(a.size), lengths)
     i, j = np.divmod(np.arange(row.size) - first[row], b[row] + 1)
-    probabilities = stays[a[row], i] * stays[b[row], j]
+    probabilities = leaves[a[row], a[row] - i] * leaves[b[row], b[row] - j]
     return slim(csr_array((probabilities, number[i, j], np.append(first, row.size)), shape=(a.size, a.size)))
 
 
 def _hires(a: Ints, b: Ints, number: Ints, chances: Floats) -> csr_array:
-    """Law of the staff after one applicant, hired into a vacancy with the chances of A and B, (S, S)."""
+    """Distribution of the staff after one applicant, hired into a vacancy with the chances given, (S, S)."""
     s = np.arange(a.size)
     vacant = np.maximum(number[a + 1, b], number[a, b + 1]) >= 0
     posts = s[vacant]

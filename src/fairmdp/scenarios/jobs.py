@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import coo_array, csr_array
 
-from fairmdp.mdp import MDP
-from fairmdp.problem import Problem
-from fairmdp.quota import Quota
-from fairmdp.scenarios.grid import grid, joint_law, strides
+from fairmdp.model.checks import Ints, real_vector
+from fairmdp.model.mdp import MDP
+from fairmdp.model.problem import Problem
+from fairmdp.scenarios.grid import binomial, grid, joint, strides
 from fairmdp.scenarios.parameters import (
+    RATE,
+    SHARE,
     check_size,
     limits_below,
+    numbers,
+    owed_each,
     payments,
     probability,
-    rates,
-    shares,
     whole_number,
     whole_numbers,
 )
-from fairmdp.validation import Floats, Ints, real_vector
 
 
 def jobs(
@@ -88,13 +89,13 @@ def jobs(
     References
     ----------
     .. [1] Ghalme, Nair, Patil and Zhou, "Long-Term Resource Allocation Fairness in Average MDP",
-       AAMAS 2022, introduction; the order of events and the laws are ours.
+       AAMAS 2022, introduction; the order of events and the distributions are ours.
     """
-    centre = _Centre.of(clients, queue, capacity, arrivals, withdraw, max_arrivals, max_withdrawals)
+    centre = _Centre(clients, queue, capacity, arrivals, withdraw, max_arrivals, max_withdrawals)
     clients = centre.queue.size
     prices = payments("pay", pay, clients, "client")
     levels = limits_below(limit, centre.queue, "client")
-    owed = shares("quota", quota, clients, "client")
+    owed = numbers("quota", quota, clients, "client", SHARE)
     centre.check_size()
 
     waiting = grid(centre.queue)
@@ -102,19 +103,13 @@ def jobs(
     left = s_of - (served @ strides(centre.queue))[choice]
     labels = ["serve " + ",".join(map(str, m)) for m in served.tolist()]
     mdp = MDP(
-        joint_law(centre.laws())[left],
+        joint(centre.transitions())[left],
         (served @ prices / (centre.capacity * prices.max()))[choice],
         s_of,
         states=[",".join(map(str, n)) for n in waiting.T.tolist()],
         actions=[labels[k] for k in choice.tolist()],
     )
-    return Problem(
-        mdp,
-        [
-            Quota(f"client{c + 1}", states=waiting[c] <= levels[c], at_least=float(owed[c]))
-            for c in range(clients)
-        ],
-    )
+    return Problem(mdp, owed_each("client", owed, states=waiting <= levels[:, None]))
 
 
 class JobFlow(NamedTuple):
@@ -152,7 +147,7 @@ def job_flows(
     client1: 1.3396 of 1.5 served, 0.1157 dropped
     client2: 0.5997 of 1.0 served, 0.3046 dropped
     """
-    centre = _Centre.of(clients, queue, capacity, arrivals, withdraw, max_arrivals, max_withdrawals)
+    centre = _Centre(clients, queue, capacity, arrivals, withdraw, max_arrivals, max_withdrawals)
     centre.check_size()
     waiting = grid(centre.queue)
     served, s_of, choice = centre.decisions(waiting)
@@ -160,8 +155,8 @@ def job_flows(
     flows = []
     for c, room in enumerate(centre.queue.tolist()):
         left = waiting[c, s_of] - served[choice, c]
-        law_left = np.bincount(left, weights=x, minlength=room + 1)  # (room + 1,)
-        law_stay = law_left @ centre.stays(c)
+        of_left = np.bincount(left, weights=x, minlength=room + 1)  # (room + 1,)
+        of_stay = of_left @ centre.stays(c)
         levels = np.arange(room + 1)
         offered = centre.offered(c)
         admitted = _mean_capped(centre.arrivals[c], centre.arrival_cap(room - levels))
@@ -170,28 +165,19 @@ def job_flows(
                 client=f"client{c + 1}",
                 offered=offered,
                 served=float(x @ served[choice, c]),
-                withdrawn=float((law_left - law_stay) @ levels),
-                dropped=float(law_stay @ (offered - admitted)),
+                withdrawn=float((of_left - of_stay) @ levels),
+                dropped=float(of_stay @ (offered - admitted)),
                 waiting=float(x @ waiting[c, s_of]),
             )
         )
     return tuple(flows)
 
 
-@dataclass(frozen=True)
 class _Centre:
     """The checked parameters that move jobs."""
 
-    queue: Ints
-    capacity: int
-    arrivals: Floats
-    withdraw: float
-    max_arrivals: int | None
-    max_withdrawals: int | None
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         clients: int,
         queue: ArrayLike,
         capacity: int,
@@ -199,30 +185,32 @@ class _Centre:
         withdraw: float,
         max_arrivals: int | None,
         max_withdrawals: int | None,
-    ) -> _Centre:
+    ) -> None:
         clients = whole_number("clients", clients, 1)
         fewest = 2.0 ** min(clients, 999)
         check_size(f"job scheduling for {clients} clients", fewest, fewest, "take fewer clients")
-        return cls(
-            whole_numbers("queue", queue, clients, "client", 1),
-            whole_number("capacity", capacity, 1),
-            rates("arrivals", arrivals, clients, "client"),
-            probability("withdraw", withdraw, certain=False),
-            None if max_arrivals is None else whole_number("max_arrivals", max_arrivals, 1),
-            None if max_withdrawals is None else whole_number("max_withdrawals", max_withdrawals, 0),
-        )
+        self.queue = whole_numbers("queue", queue, clients, "client", 1)
+        self.capacity = whole_number("capacity", capacity, 1)
+        self.arrivals = numbers("arrivals", arrivals, clients, "client", RATE)
+        self.withdraw = probability("withdraw", withdraw, certain=False)
+        self.max_arrivals, self.max_withdrawals = max_arrivals, max_withdrawals
+        if max_arrivals is not None:
+            self.max_arrivals = whole_number("max_arrivals", max_arrivals, 1)
+        if max_withdrawals is not None:
+            self.max_withdrawals = whole_number("max_withdrawals", max_withdrawals, 0)
 
     def check_size(self) -> None:
         """Raise if the model is too large, and say what the caps would do for it."""
         what = f"job scheduling with queues of {', '.join(map(str, self.queue))}"
         states = math.prod((self.queue + 1).tolist())
         check_size(what, states, states, "take fewer clients or shorter queues")
-        least = replace(self, max_arrivals=1, max_withdrawals=1)._transitions()
+        capped = copy(self)
+        capped.max_arrivals = capped.max_withdrawals = 1
         check_size(
             what,
             states,
             self._transitions(),
-            f"max_arrivals=1 and max_withdrawals=1 bring it to {least:.3g} transitions; "
+            f"max_arrivals=1 and max_withdrawals=1 bring it to {capped._transitions():.3g} transitions; "
             "fewer clients, shorter queues and less capacity help as well",
         )
 
@@ -257,35 +245,29 @@ class _Centre:
             possible &= n[:, None] >= m
         return served, *np.nonzero(possible)
 
-    def laws(self) -> list[csr_array]:
-        """For each client, the law of the jobs waiting next given the jobs left after service."""
+    def transitions(self) -> list[csr_array]:
+        """For each client, the distribution of the jobs waiting next given the jobs left after service."""
         return [self.stays(c) @ self._arrives(c) for c in range(self.queue.size)]
 
     def stays(self, c: int) -> csr_array:
-        """Law of the jobs that stay, ``n - min(Binomial(n, withdraw), cap)``, (queue + 1, queue + 1)."""
+        """Distribution of the jobs that stay, ``n - min(Binomial(n, withdraw), cap)``, square."""
         room = int(self.queue[c])
-        cap = self.withdrawal_cap(room)
-        withdrawn = np.zeros((room + 1, cap + 1))
-        withdrawn[0, 0] = 1
-        for n in range(room):
-            withdrawn[n + 1] = (1 - self.withdraw) * withdrawn[n]
-            withdrawn[n + 1, 1:] += self.withdraw * withdrawn[n, :-1]
-            withdrawn[n + 1, -1] += self.withdraw * withdrawn[n, -1]
+        withdrawn = binomial(room, self.withdraw, self.withdrawal_cap(room))
         before, k = np.nonzero(withdrawn)
         return coo_array((withdrawn[before, k], (before, before - k)), shape=(room + 1, room + 1)).tocsr()
 
     def _arrives(self, c: int) -> csr_array:
-        """Law of the jobs waiting next given those that stay, ``min(queue, n + A)``, square."""
+        """Distribution of the jobs waiting next given those that stay, ``min(queue, n + A)``, square."""
         from scipy.special import gammainc, gammaln, xlogy  # 40 ms, for those who build this model
 
         room, rate = int(self.queue[c]), self.arrivals[c]
         cap = int(self.arrival_cap(room))
         new = np.arange(cap + 1)
-        law = np.exp(xlogy(new, rate) - rate - gammaln(new + 1))
-        law[cap] = gammainc(cap, rate)  # the chance of cap or more
+        arrived = np.exp(xlogy(new, rate) - rate - gammaln(new + 1))
+        arrived[cap] = gammainc(cap, rate)  # the chance of cap or more
         n, k = np.indices((room + 1, cap + 1)).reshape(2, -1)
         full = np.minimum(n + k, room)
-        return coo_array((law[k], (n, full)), shape=(room + 1, room + 1)).tocsr()
+        return coo_array((arrived[k], (n, full)), shape=(room + 1, room + 1)).tocsr()
 
     def offered(self, c: int) -> float:
         """Mean number of new jobs per step, dropped ones included."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairmdp.mdp import MDP
-from fairmdp.problem import Problem
+from fairmdp.model.mdp import MDP
+from fairmdp.model.problem import Problem
 from fairmdp.scenarios.parameters import probability
 
 

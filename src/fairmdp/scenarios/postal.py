@@ -8,21 +8,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, diags_array
 
-from fairmdp.mdp import MDP
-from fairmdp.problem import Problem
-from fairmdp.quota import Quota
-from fairmdp.scenarios.grid import grid, joint_law, slim, strides
+from fairmdp.model.checks import Ints
+from fairmdp.model.mdp import MDP
+from fairmdp.model.problem import Problem
+from fairmdp.scenarios.grid import grid, joint, slim, strides
 from fairmdp.scenarios.parameters import (
+    CHANCE,
+    SHARE,
     check_size,
     limits_below,
+    numbers,
+    owed_each,
     payments,
-    probabilities,
     probability,
-    shares,
     whole_number,
     whole_numbers,
 )
-from fairmdp.validation import Ints
 
 
 def postal(
@@ -77,12 +78,12 @@ def postal(
     fewest = districts * 2.0 ** min(districts, 999)
     check_size(f"mail for {districts} districts", fewest, fewest, "take fewer districts")
     room = whole_numbers("backlog", backlog, districts, "district", 1)
-    chances = probabilities("arrivals", arrivals, districts, "district")
+    chances = numbers("arrivals", arrivals, districts, "district", CHANCE)
     loads = whole_number("load", load, 1), whole_number("load_after_walk", load_after_walk, 0)
     value = payments("pay", pay, districts, "district")
     relief = probability("relief", relief, certain=False)
     levels = limits_below(limit, room, "district")
-    owed = shares("quota", quota, districts, "district")
+    owed = numbers("quota", quota, districts, "district", SHARE)
     n_backlogs = math.prod((room + 1).tolist())
     n_states = districts * n_backlogs
     check_size(
@@ -95,7 +96,7 @@ def postal(
     waiting = grid(room)  # (D, n_backlogs)
     at, b, to = np.indices((districts, n_backlogs, districts)).reshape(3, -1)  # (SA,) each
     delivered = np.minimum(waiting[to, b], np.where(at == to, *loads))
-    grown = joint_law(_growth(int(n), p) for n, p in zip(room, chances, strict=True))
+    grown = joint(_growth(int(n), p) for n, p in zip(room, chances, strict=True))
     mdp = MDP(
         _with_relief(_moved(grown[b - delivered * strides(room)[to]], to), relief),
         value[to] * delivered,
@@ -105,27 +106,18 @@ def postal(
         ],
         actions=[f"deliver in {d + 1}" for d in range(districts)],
     )
-    return Problem(
-        mdp,
-        [
-            Quota(
-                f"district{d + 1}",
-                states=np.tile(waiting[d] <= levels[d], districts),
-                at_least=float(owed[d]),
-            )
-            for d in range(districts)
-        ],
-    )
+    near = np.tile(waiting <= levels[:, None], districts)  # (D, S)
+    return Problem(mdp, owed_each("district", owed, states=near))
 
 
 def _growth(room: int, chance: float) -> csr_array:
-    """Law of a backlog after the mail came: one more with the given chance, unless full."""
+    """Distribution of a backlog after the mail came: one more with the given chance, unless full."""
     same = np.append(np.full(room, 1 - chance), 1.0)
     return diags_array([same, np.full(room, chance)], offsets=[0, 1], format="csr")
 
 
 def _moved(grown: csr_array, to: Ints) -> csr_array:
-    """Backlog laws, one row per pair, as laws of states: in the district that was chosen."""
+    """Distributions of backlogs, one row per pair, as those of states: in the district that was chosen."""
     n_pairs, n_backlogs = grown.shape
     place = np.repeat(to, np.diff(grown.indptr)) * n_backlogs + grown.indices
     return slim(csr_array((grown.data, place, grown.indptr), shape=(n_pairs, (to.max() + 1) * n_backlogs)))

@@ -6,11 +6,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import coo_array, csr_array
 
-from fairmdp.mdp import EXACT_SUM_TOL, MDP
-from fairmdp.problem import Problem
-from fairmdp.quota import Quota
-from fairmdp.scenarios.parameters import amount, check_entries, check_size, matrix, shares, whole_number
-from fairmdp.validation import Floats, Ints
+from fairmdp.model.checks import Floats, Ints
+from fairmdp.model.mdp import EXACT_SUM_TOL, MDP
+from fairmdp.model.problem import Problem
+from fairmdp.scenarios.parameters import (
+    AMOUNT,
+    SHARE,
+    Kind,
+    check_entries,
+    check_size,
+    matrix,
+    number,
+    numbers,
+    owed_each,
+    whole,
+    whole_number,
+)
 
 _TRAVEL = (1, 2, 3, 2, 1, 3, 3, 3, 1)
 _DEMAND = (0.30, 0.25, 0.05, 0.30, 0.10, 0.05, 0.05, 0.02, 0.03)
@@ -66,16 +77,13 @@ def taxi(
     zones = whole_number("zones", zones, 1)
     what = f"a taxi between {zones} zones"
     check_size(what, zones, 2 * zones**2, "take fewer zones")
-    steps = matrix("travel", travel, zones, "zone")
-    check_entries("travel", steps, (steps >= 1) & (steps % 1 == 0), "a whole number of at least 1")
-    wanted = matrix("demand", demand, zones, "zone")
-    check_entries("demand", wanted, wanted >= 0, "a probability")
+    steps = matrix("travel", travel, zones, "zone", whole(1))
+    wanted = matrix("demand", demand, zones, "zone", Kind(lambda p: p >= 0, "a probability"))
     nobody = 1 - wanted.sum(axis=1)
     check_entries("demand row sums", 1 - nobody, nobody >= -EXACT_SUM_TOL, "at most 1")
-    fare = matrix("fares", fares, zones, "zone")
-    check_entries("fares", fare, fare >= 0, "a fare of at least 0")
-    empty_step = amount("cost", cost)
-    owed = shares("quota", quota, zones, "zone")
+    fare = matrix("fares", fares, zones, "zone", Kind(lambda fare: fare >= 0, "a fare of at least 0"))
+    empty_step = number("cost", cost, AMOUNT)
+    owed = numbers("quota", quota, zones, "zone", SHARE)
     # A drive within a zone happens only if somebody wants it.
     happens = (wanted > 0) | ~np.eye(zones, dtype=bool)
     longest = np.where(happens, steps, 1).max(axis=0)
@@ -97,13 +105,8 @@ def taxi(
         actions=[f"go to {j}" if i != j else "wait" for i in names for j in names]
         + ["drive"] * between.sum(),
     )
-    return Problem(
-        mdp,
-        [
-            Quota(f"zone{name}", pairs=[i * zones + i], at_least=float(owed[i]))
-            for i, name in enumerate(names)
-        ],
-    )
+    waits = [[i * (zones + 1)] for i in range(zones)]
+    return Problem(mdp, owed_each("zone", owed, pairs=waits))
 
 
 def _transitions(wanted: Floats, nobody: Floats, steps: Ints, between: Ints) -> csr_array:

@@ -1,1 +1,5 @@
-"""The page of ``fairmdp explore`` and the file of ``fairmdp report``: one set of figures, drawn from JSON."""
+"""The page: a server for one machine, workers that answer, and what the browser loads."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

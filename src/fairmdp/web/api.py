@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import json
 import secrets
 import shutil
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from fairmdp import __version__
 from fairmdp.scenarios import SCENARIOS
-from fairmdp.web.exports import EXPORTS
-from fairmdp.web.tasks import TASKS, Request, Source
-from fairmdp.web.workers import Bench, Message
+from fairmdp.version import __version__
+from fairmdp.views.exports import EXPORTS
+from fairmdp.web.tasks import TASKS, OpenProblems, Request, Source, line
+from fairmdp.workers import Job, Pool, PoolThread, Processes
+from fairmdp.workers.worker import Code, Message
 
 MOST_WAITING = 48
 """Requests in work or waiting, all pages together; more are asked to come back."""
 
 _KEPT_FILES = 32
-_URGENT = ("open", "solve", "proof", "export")
+_LONGEST_NAME = 200  # bytes; file systems take 255
+_GRACE = 0.25  # seconds for a stale solve to finish by itself, which is cheaper than a new process
+
+_TOO_SLOW = "  start with a longer --time-limit, or use fairmdp solve for large problems"
+_ENDED = "the solver's process ended, perhaps for want of memory\n  try a smaller model"
 
 Text = Annotated[str, Field(max_length=1000)]
 
@@ -52,21 +57,38 @@ class _Question(_Body):
     page: Annotated[str, Field(min_length=8, max_length=64)]
     task: Text
     source: _Where
-    at_least: list[float] | None = None
-    at_most: list[float] | None = None
+    at_least: tuple[float, ...] | None = None
+    at_most: tuple[float, ...] | None = None
     quota: Text = ""
     bound: Literal["at_least", "at_most"] = "at_least"
     kind: Text = ""
 
 
-class Office:
-    """Takes questions from the pages: one at a time and lane for each page, a newer one ends the older."""
+class _Asked(NamedTuple):
+    """Where a question stands: its page and lane, and the lines that the page has still to get."""
 
-    def __init__(self, bench: Bench, given: Source | None, folder: Path) -> None:
-        self._bench, self._given, self._folder = bench, given, folder
+    lane: tuple[str, str]
+    lines: asyncio.Queue[tuple[bool, bytes]]  # the last one is marked
+
+
+class RequestHandler:
+    """Takes questions from the pages: one at a time and lane for each page, a newer one ends the older.
+
+    Processes answer them, so that a solve can be stopped at any moment and the server lives on.
+    """
+
+    def __init__(self, given: Source | None, folder: Path, *, workers: int, seconds: float) -> None:
+        self._given, self._folder, self._seconds = given, folder, seconds
         self._files: dict[str, Source] = {}
-        self._running: dict[tuple[str, str], asyncio.Queue[Message]] = {}
-        self._waiting = 0
+        self._asked: dict[Job, _Asked] = {}  # in work or waiting
+        self._function = Code.of(OpenProblems())
+        # What every solve needs is imported before anybody asks.
+        first = Job(self._function, Request("solve", Source("three-state")), lambda job, message: None)
+        self._pool = PoolThread(Pool(Processes(), workers, timeout=seconds, first=first))
+
+    def stop(self) -> None:
+        """End all processes."""
+        self._pool.stop()
 
     def start(self) -> dict[str, Any]:
         """What a page needs to begin with."""
@@ -79,7 +101,8 @@ class Office:
     def keep_file(self, name: str, content: bytes) -> str:
         """Keep a file that was sent, under its own name in a folder of its own; return its handle."""
         plain = PureWindowsPath(PurePosixPath(name).name).name
-        if not plain.isprintable() or not 0 < len(plain) <= 200 or plain.startswith("."):
+        too_long = len(plain.encode("utf-8", "replace")) > _LONGEST_NAME
+        if not plain.isprintable() or not plain or too_long or plain.startswith("."):
             raise BadRequestError(f"{plain!r:.60} is not the name of a file")
         while len(self._files) >= _KEPT_FILES:
             oldest = next(iter(self._files))
@@ -92,25 +115,56 @@ class Office:
         self._files[handle] = Source(str(path), shown=plain)
         return handle
 
-    def ask(self, body: bytes) -> AsyncIterator[Message]:
-        """Answer the question in a body, message by message."""
+    def ask(self, body: bytes) -> AsyncIterator[bytes]:
+        """Answer the question in a body by lines of JSON: progress now and then, the answer last."""
         page, request = self._read(body)
-        if self._waiting >= MOST_WAITING:
+        if len(self._asked) >= MOST_WAITING:
             raise BusyError("too many requests at once: try again in a moment")
-        said: asyncio.Queue[Message] = asyncio.Queue()
         lane = page, "first" if request.task in ("open", "solve") else request.task
-        if lane in self._running:
-            self._running[lane].put_nowait(("stale", None))
-        self._running[lane] = said
-        self._waiting += 1
-        job = asyncio.create_task(self._bench.run(request, said.put_nowait, urgent=request.task in _URGENT))
-        job.add_done_callback(lambda _: self._done(lane, said))
-        return _messages(said, job)
+        for job, asked in list(self._asked.items()):
+            if asked.lane == lane:
+                asked.lines.put_nowait((True, line("stale", None)))
+                self._settle(job)
+        loop = asyncio.get_running_loop()
 
-    def _done(self, lane: tuple[str, str], said: asyncio.Queue[Message]) -> None:
-        self._waiting -= 1
-        if self._running.get(lane) is said:
-            del self._running[lane]
+        def hear(job: Job, message: Message) -> None:
+            with suppress(RuntimeError):  # the loop may be closed by now
+                loop.call_soon_threadsafe(self._hear, job, message)
+
+        later = 0 if request.urgent else 1  # what is not urgent leaves one worker free for what is
+        job = Job(self._function, request, hear, order=later, spare=later, likes=request.likes)
+        self._asked[job] = asked = _Asked(lane, asyncio.Queue())
+        self._pool.submit(job)
+        return self._lines(job, asked.lines)
+
+    async def _lines(self, job: Job, lines: asyncio.Queue[tuple[bool, bytes]]) -> AsyncIterator[bytes]:
+        """Lines up to the answer; where whoever asked has left, nobody works on it any more."""
+        try:
+            last = False
+            while not last:
+                last, text = await lines.get()
+                yield text
+        finally:
+            self._settle(job)
+
+    def _hear(self, job: Job, message: Message) -> None:
+        """Pass on what is said about a job, in the event loop."""
+        if job not in self._asked:
+            return
+        kind, content = message
+        if kind == "late":
+            content = line("error", f"stopped after {self._seconds:g} s\n{_TOO_SLOW}")
+        elif kind == "lost":
+            content = line("error", _ENDED)
+        elif kind == "failed":
+            content = line("error", f"a mistake of ours, not yours: {content[0]}")
+        self._asked[job].lines.put_nowait((kind != "progress", content))
+        if kind != "progress":
+            del self._asked[job]
+
+    def _settle(self, job: Job) -> None:
+        if self._asked.pop(job, None) is not None:
+            self._pool.cancel(job, _GRACE)
 
     def _read(self, body: bytes) -> tuple[str, Request]:
         try:
@@ -123,16 +177,8 @@ class Office:
             raise BadRequestError(f"task: there is no {asked.task!r:.60}")
         if asked.task == "export" and asked.kind not in EXPORTS:
             raise BadRequestError(f"kind: there is no export {asked.kind!r:.60}")
-        request = Request(
-            asked.task,
-            self._source(asked.source),
-            None if asked.at_least is None else tuple(asked.at_least),
-            None if asked.at_most is None else tuple(asked.at_most),
-            asked.quota,
-            asked.bound,
-            asked.kind,
-        )
-        return asked.page, request
+        source = self._source(asked.source)
+        return asked.page, Request(source=source, **asked.model_dump(exclude={"page", "source"}))
 
     def _source(self, where: _Where) -> Source:
         if where.kind == "given" and self._given is not None:
@@ -142,27 +188,6 @@ class Office:
         if where.kind == "scenario" and where.name in SCENARIOS:
             return Source(where.name, tuple(f"{key}={value}" for key, value in where.params.items()))
         raise BadRequestError("this problem is not here any more: open it again")
-
-
-async def _messages(said: asyncio.Queue[Message], job: asyncio.Task[None]) -> AsyncIterator[Message]:
-    """What is said, up to the answer; the job ends with it, or when whoever asked has left."""
-    try:
-        message: Message = ("progress", {})
-        while message[0] == "progress":
-            message = await said.get()
-            yield message
-    finally:
-        job.cancel()
-
-
-def lines(messages: AsyncIterator[Message]) -> AsyncIterator[bytes]:
-    """Messages as lines of JSON."""
-
-    async def encoded() -> AsyncIterator[bytes]:
-        async for kind, content in messages:
-            yield json.dumps({kind: content}, allow_nan=False).encode() + b"\n"
-
-    return encoded()
 
 
 def _scenario(name: str) -> dict[str, Any]:

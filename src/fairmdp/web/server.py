@@ -20,17 +20,16 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from fairmdp.errors import FairMDPError
-from fairmdp.web.api import BadRequestError, BusyError, Office, lines
+from fairmdp.web.api import BadRequestError, BusyError, RequestHandler
+from fairmdp.web.half_open import impatient_protocol
 from fairmdp.web.security import Guard, TooLargeError
 from fairmdp.web.tasks import Source
-from fairmdp.web.workers import Bench
 
 _TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
-    ".txt": "text/plain; charset=utf-8",
 }
 _SECONDS_TO_SEND = 30.0  # for a client to send a whole body
 _MOST_CONNECTIONS = 512
@@ -59,6 +58,7 @@ def serve(
     shown = f"[{host}]" if ":" in host else host
     config = uvicorn.Config(
         application(given, token=token, host=host, seconds=seconds, workers=workers),
+        http=impatient_protocol(),
         log_level="critical",
         limit_concurrency=_MOST_CONNECTIONS,
         timeout_graceful_shutdown=1,
@@ -76,14 +76,12 @@ def application(
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        bench = Bench(workers, seconds)
-        bench.start()
         with tempfile.TemporaryDirectory(prefix="fairmdp-") as folder:
-            app.state.office = Office(bench, given, Path(folder))
+            app.state.handler = RequestHandler(given, Path(folder), workers=workers, seconds=seconds)
             try:
                 yield
             finally:
-                bench.stop()
+                app.state.handler.stop()
 
     app = Starlette(
         routes=[
@@ -91,7 +89,7 @@ def application(
             Route("/api/start", _start),
             Route("/api/upload", _upload, methods=["POST"]),
             Route("/api/ask", _ask, methods=["POST"]),
-            Route("/static/{name:path}", _file),
+            Route("/static/{name}", _file),
         ],
         exception_handlers={
             BadRequestError: _refused(400),
@@ -108,11 +106,7 @@ def application(
 
 def static_files() -> dict[str, bytes]:
     """Every file of the page, by the name that it is asked for."""
-    root = files("fairmdp.web").joinpath("static")
-    found: dict[str, bytes] = {}
-    for folder, prefix in ((root, ""), (root.joinpath("vendor"), "vendor/")):
-        found |= {prefix + item.name: item.read_bytes() for item in folder.iterdir() if item.is_file()}
-    return found
+    return {item.name: item.read_bytes() for item in files("fairmdp.web").joinpath("static").iterdir()}
 
 
 _FILES = static_files()
@@ -130,18 +124,18 @@ async def _file(request: Request) -> Response:
 
 
 async def _start(request: Request) -> Response:
-    return JSONResponse(request.app.state.office.start())
+    return JSONResponse(request.app.state.handler.start())
 
 
 async def _upload(request: Request) -> Response:
     name = request.query_params.get("name", "")
-    handle = request.app.state.office.keep_file(name, await _body(request, "application/octet-stream"))
+    handle = request.app.state.handler.keep_file(name, await _body(request, "application/octet-stream"))
     return JSONResponse({"handle": handle})
 
 
 async def _ask(request: Request) -> Response:
-    messages = request.app.state.office.ask(await _body(request, "application/json"))
-    return StreamingResponse(lines(messages), media_type="application/x-ndjson")
+    lines = request.app.state.handler.ask(await _body(request, "application/json"))
+    return StreamingResponse(lines, media_type="application/x-ndjson")
 
 
 async def _body(request: Request, kind: str) -> bytes:

@@ -7,27 +7,34 @@ can say which command gives it again.
 from __future__ import annotations
 
 import base64
+import json
 import shlex
+import time
 from collections import OrderedDict
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import click
 import numpy as np
 
 from fairmdp.certificate import verify
-from fairmdp.cli.source import read_problem
+from fairmdp.certificate.exact import QUICK_TRANSITIONS
 from fairmdp.errors import FairMDPError, ProblemError
-from fairmdp.frontiers import Frontier, frontier, last_feasible
-from fairmdp.problem import Problem
-from fairmdp.solution import Solution, Status
-from fairmdp.solvers.auto import Progress, solve
+from fairmdp.frontiers import last_feasible
+from fairmdp.frontiers.drawn import best_curve
+from fairmdp.io import Source
+from fairmdp.model.problem import Problem
+from fairmdp.solution.file import plain
+from fairmdp.solution.solution import Solution, Status
+from fairmdp.solvers.auto import solve
+from fairmdp.solvers.request import Progress
 from fairmdp.solvers.warm import WarmSolver
-from fairmdp.web.document import Json, frontier_view, problem_view, solution_view, verdict_view
-from fairmdp.web.exports import export
+from fairmdp.views.document import Json, frontier_view, problem_view, solution_view, verdict_view
+from fairmdp.views.exports import export
+from fairmdp.workers import report
+
+__all__ = ["TASKS", "OpenProblems", "RefusedError", "Request", "Source", "solve_command"]
 
 MOST_QUOTAS = 2000
 """Quotas that the page takes."""
@@ -35,40 +42,10 @@ MOST_QUOTAS = 2000
 MOST_RANGES = 12
 """Quotas up to which the feasible range of every one is worked out, and not only of the one that moves."""
 
-EXACT_PAIRS = 1000
-"""Size up to which all bends of a frontier are found; beyond, it is looked at in a few places."""
-
-EXACT_PROOF = 400
-"""Transitions up to which a proof is repeated in rational arithmetic."""
-
+_BETWEEN = 0.2  # seconds between two reports of progress
 _KEPT = 4  # problems that a worker remembers
 _LONG_COMMAND = 40  # quotas on a command line, more belong into a file
-_POINTS = 16  # of a frontier that is not exact, and of one that takes long
-_FEW_POINTS = 9
-_SLOW_PAIRS = 5000
-
-
-@dataclass(frozen=True)
-class Source:
-    """A problem in the words of the command line; `shown` is what its user calls a file that was sent."""
-
-    target: str
-    params: tuple[str, ...] = ()
-    rho: str | None = None
-    quotas: tuple[str, ...] = ()
-    shown: str = ""
-
-    @property
-    def name(self) -> str:
-        """What messages call it."""
-        return self.shown or self.target
-
-    @property
-    def words(self) -> list[str]:
-        """The words that name it again."""
-        words = [self.name, *(f"--param={p}" for p in self.params)]
-        words += [f"--rho={self.rho}"] if self.rho is not None else []
-        return words + [f"--quota={q}" for q in self.quotas]
+_SLOW_PAIRS = 5000  # beyond these, a picture comes first and the ranges follow
 
 
 @dataclass(frozen=True)
@@ -86,6 +63,17 @@ class Request:
     bound: str = "at_least"
     kind: str = ""
 
+    @property
+    def urgent(self) -> bool:
+        """Whether somebody looks at the page until it is answered."""
+        return self.task in ("open", "solve", "proof", "export")
+
+    def likes(self, done: Iterable[Request]) -> tuple[bool, bool]:
+        """How well a worker suits that has done these: it may know the picture, or at least the problem."""
+        pictures = [(past.source, past.at_least, past.at_most) for past in done if past.task == "solve"]
+        same_picture = pictures[-1:] == [(self.source, self.at_least, self.at_most)]
+        return same_picture, any((past.source, past.urgent) == (self.source, self.urgent) for past in done)
+
 
 class RefusedError(Exception):
     """A question that cannot be answered; the text is for the person who asked."""
@@ -97,7 +85,7 @@ class _Opened:
     def __init__(self, source: Source) -> None:
         self.source, self._warm = source, WarmSolver()
         self._last: tuple[bytes, Solution] | None = None
-        self.problem = read_problem(source.target, source.params, source.rho, source.quotas)
+        self.problem = source.problem()
         if self.problem.n_quotas > MOST_QUOTAS:
             raise RefusedError(
                 f"{source.name} has {self.problem.n_quotas:,} quotas, the page takes up to {MOST_QUOTAS:,}\n"
@@ -140,11 +128,26 @@ class _Opened:
         return self.problem.with_stated_bounds(request.at_least, request.at_most)
 
 
-class Desk:
-    """Where a worker answers requests, and remembers the last problems."""
+class OpenProblems:
+    """What a worker process answers requests with; it remembers the last problems."""
 
     def __init__(self) -> None:
         self._opened: OrderedDict[Source, _Opened] = OrderedDict()
+
+    def __call__(self, request: Request) -> bytes:
+        """Return the last line about a request, which the page gets as it is; report others before."""
+        last = time.monotonic()
+
+        def progress(row: dict[str, float]) -> None:
+            nonlocal last
+            if time.monotonic() - last >= _BETWEEN:
+                last = time.monotonic()
+                report(line("progress", plain(row)))
+
+        try:
+            return line("answer", self.answer(request, progress))
+        except RefusedError as error:
+            return line("error", str(error))
 
     def answer(self, request: Request, progress: Progress) -> Json:
         """Return the answer to a request, or raise `RefusedError` with the reason why there is none."""
@@ -153,8 +156,6 @@ class Desk:
             return _TASKS[request.task](self._open(source), request, progress)
         except FairMDPError as error:
             raise RefusedError(str(error).replace(source.target, source.name)) from None
-        except click.ClickException as error:
-            raise RefusedError(error.format_message().replace(source.target, source.name)) from None
         except MemoryError:
             raise RefusedError("out of memory: this problem is too large for this machine") from None
 
@@ -167,18 +168,9 @@ class Desk:
         return self._opened[source]
 
 
-def best_curve(problem: Problem, quota: str, bound: str) -> Frontier:
-    """Return the frontier of a quota: exact where that is quick, else in a few places up to the last one."""
-    if problem.mdp.n_pairs <= EXACT_PAIRS:
-        with suppress(ProblemError):  # rounding may leave its last point without a certificate
-            return frontier(problem, quota, bound=bound)
-    try:
-        last = last_feasible(problem, quota, bound)
-    except ProblemError:
-        raise ProblemError("the other quotas cannot be met by themselves") from None
-    first = problem.units.of(problem.quota_index(quota)).values(np.array(float(bound == "at_most")))
-    points = _POINTS if problem.mdp.n_pairs <= _SLOW_PAIRS else _FEW_POINTS
-    return frontier(problem, quota, np.linspace(first, last, points), bound=bound)
+def line(kind: str, content: object) -> bytes:
+    """One line of JSON that is sent to the page."""
+    return json.dumps({kind: content}, allow_nan=False).encode() + b"\n"
 
 
 def solve_command(source: Source, asked: Problem, problem: Problem) -> str:
@@ -226,8 +218,9 @@ def _too_much(opened: _Opened, request: Request, error: ProblemError) -> Json:
     document = solution_view(trimmed, nearest, opened.free)
     headline, *where = str(error).split("\n")
     why = document["infeasible"] or {"at_least": trimmed.lower.tolist(), "at_most": trimmed.upper.tolist()}
-    owed = [trimmed.names[k] for k in np.flatnonzero((at_least > 0) & ~problem.weighted)]
+    proved = nearest.status in (Status.OPTIMAL, Status.FEASIBLE) or bool(why.get("nearest"))
     bounds = zip(trimmed.names, why["at_least"], at_least, strict=True)
+    owed = [trimmed.names[k] for k in np.flatnonzero((at_least > 0) & ~problem.weighted)]
     return {
         "status": "infeasible",
         "meaning": "no policy meets the quotas",
@@ -240,7 +233,7 @@ def _too_much(opened: _Opened, request: Request, error: ProblemError) -> Json:
             "headline": headline,
             "lines": [line.strip() for line in where[:1]],
             "conflict": owed,
-            "nearest": [f"{name}>={bound:.9g}" for name, bound, asked in bounds if bound != asked],
+            "nearest": [f"{name}>={bound:.9g}" for name, bound, asked in bounds if proved and bound != asked],
         },
         "command": None,
     }
@@ -287,7 +280,7 @@ def _curve(opened: _Opened, request: Request, progress: Progress) -> Json:
 def _proof(opened: _Opened, request: Request, progress: Progress) -> Json:
     problem = opened.at(request)
     solution = opened.solved(problem, progress)
-    verdict = verify(problem, solution, exact=problem.mdp.P.nnz <= EXACT_PROOF)
+    verdict = verify(problem, solution, exact=problem.mdp.P.nnz <= QUICK_TRANSITIONS)
     return verdict_view(problem, verdict)
 
 

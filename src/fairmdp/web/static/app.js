@@ -2,8 +2,8 @@
 import { ask, Lost, Refused, sendFile, Stale, start } from "./api.js";
 import { acceptDrops, showChooser } from "./chooser.js";
 import { el, fill, table } from "./dom.js";
-import { figureFile } from "./figures.js";
 import { countText, ends, gainText, slackText, span, valueText } from "./format.js";
+import { figureFile } from "./plot.js";
 import { drawAnswer, drawHero, frontierPart, makeSections, proofRows } from "./sections.js";
 import { asked, sides, Sliders } from "./sliders.js";
 
@@ -108,7 +108,7 @@ async function solve() {
       { signal: mine.abort.signal, progress: (row) => { mine.row = row; } });
     if (running !== mine) return;
     now.answer = answer;
-    await draw();
+    draw();
     if (mine.since !== null) shown(mine.since);
   } catch (error) {
     if (running === mine) failed(error);
@@ -196,7 +196,7 @@ async function followCurve() {
 
 // ---- drawing
 
-async function draw() {
+function draw() {
   const answer = now.answer;
   drawHero($("hero"), answer, proofButton);
   proofButton.hidden = answer.command === null;
@@ -206,19 +206,19 @@ async function draw() {
   $("take").hidden = answer.command === null;
   $("live").textContent = answer.gain == null ? `Infeasible. ${answer.infeasible?.headline ?? answer.meaning}`
     : `${answer.status}, gain ${gainText(answer.gain)}, worst slack ${slackText(answer.worst_slack)}`;
-  await Promise.all([drawAnswer(parts, answer), drawCurve()]);
+  drawAnswer(parts, answer);
+  drawCurve();
 }
 
 function drawCurve() {
-  if (!now.answer) return Promise.resolve();
+  if (!now.answer) return;
   parts.frontier.section.hidden = !now.problem.quotas.length;
-  if (parts.frontier.section.hidden) return Promise.resolve();
+  if (parts.frontier.section.hidden) return;
   const fresh = now.curveKey === JSON.stringify(curveQuestion());
   parts.frontier.figure.classList.toggle("stale", !fresh);
-  if (!fresh && now.curve) return Promise.resolve();
-  if (!fresh) return frontierPart(parts.frontier, null, null, "Working out the curve\u2026");
   const point = { value: sliders.values[now.side][now.focus], gain: now.answer.gain ?? null, worst_slack: now.answer.worst_slack };
-  return frontierPart(parts.frontier, now.curve, point, now.curveMessage);
+  if (fresh) frontierPart(parts.frontier, now.curve, point, now.curveMessage);
+  else if (!now.curve) frontierPart(parts.frontier, null, null, "Working out the curve\u2026");
 }
 
 function drawConflict(why) {
@@ -238,8 +238,8 @@ function drawConflict(why) {
     el("p", { class: "headline" }, `${why.headline}.`),
     ...(why.lines.length ? [el("ul", {}, ...why.lines.map((line) => el("li", {}, line)))] : []),
     el("p", { class: "small muted" }, `In conflict: ${why.conflict.slice(0, 8).join(", ")}${why.conflict.length > 8 ? " and others" : ""}.`
-      + ` Nearest that can be met: ${why.nearest.slice(0, 8).join(", ")}${why.nearest.length > 8 ? " and others" : ""}.`),
-    el("div", { class: "buttons" }, accept, ...(back ? [back] : [])));
+      + (why.nearest.length ? ` Nearest that can be met: ${why.nearest.slice(0, 8).join(", ")}${why.nearest.length > 8 ? " and others" : ""}.` : "")),
+    el("div", { class: "buttons" }, ...(why.nearest.length ? [accept] : []), ...(back ? [back] : [])));
 }
 
 function busy(what, seconds = 0, row = null) {
@@ -292,7 +292,7 @@ async function showProof() {
     const verdict = await ask({ task: "proof", ...bounds() });
     const rows = proofRows(verdict);
     fill(body,
-      el("p", {}, "The answer was solved once more and every claim re-derived from the problem by code that shares nothing with the solvers."),
+      el("p", {}, "Every number below was derived anew from the problem; the check calls no solver."),
       table(["Claim", "What was found"], rows, "Proof"),
       el("p", { class: "muted small" }, `${now.answer.method}. Problem ${now.problem.digest.slice(0, 12)}\u2026`),
       ...now.answer.notes.map((note) => el("p", { class: "small" }, note)));
@@ -319,7 +319,7 @@ async function exportFile(kind) {
 
 function figureTools() {
   for (const [name, part] of Object.entries(parts)) {
-    if (!["shares", "frontier", "policy"].includes(name)) continue;
+    if (!part.figure.isConnected) continue;
     for (const format of ["svg", "png"]) {
       part.tools.append(el("button", { type: "button", class: "quiet tiny", "aria-label": `Save the figure ${name} as ${format}`,
         on: { click: async () => save(`${name}.${format}`, await figureFile(part.figure, format)) } }, format.toUpperCase()));
@@ -346,7 +346,6 @@ async function begin() {
     sliders.set(at_least, at_most);
     moved(now.focus, now.side);
   });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => now.answer && draw());
   try {
     const first = await start();
     scenarios = first.scenarios;

@@ -1,38 +1,14 @@
-// Shares, frontier and policy, drawn by plotly from the documents of the server.
-import { ends, gainText, shareText, shortened, slackText, span, valueText } from "./format.js";
+// Shares, frontier and policy, drawn from the documents of the server. Blue is what a policy does, green what stands
+// exactly where it was asked to, orange what is owed or paid for it, red what may not or cannot be; rings and dashes
+// are without quotas.
+import { askedText, ends, gainText, shareText, shortened, slackText, span, tickTexts, valueText } from "./format.js";
+import { across, fitted, ink, line, mark, OUTLINED, picture, put, scale, shape, ticks, upward, wide, widest, words } from "./plot.js";
 
-const QUIET = { displayModeBar: false, responsive: true, doubleClick: "reset" };
 const MOST_BARS = 40;
-const TICKS = 40; // px between bars of one unit and those of the next
-const MOST_LABELLED = 150; // cells of a policy that carry their number
-
-function colours() {
-  const style = getComputedStyle(document.documentElement);
-  const names = ["ink", "muted", "line", "surface", "accent", "accent-soft", "fair", "cost", "cost-soft", "bad",
-    "bad-soft"];
-  return Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
-}
-
-// plotly reads tags and entities in its texts; a name is none of them.
-function asText(name) {
-  return name.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
-}
-
-function layout(colour, extra) {
-  const axis = {
-    gridcolor: colour.line, linecolor: colour.line, zeroline: false, fixedrange: true, automargin: true,
-    ticks: "", tickfont: { color: colour.muted }, title: { font: { color: colour.muted, size: 13 }, standoff: 12 },
-  };
-  const axes = Object.entries(extra).filter(([name]) => /^[xy]axis/.test(name))
-    .map(([name, own]) => [name, { ...axis, ...own, title: { ...axis.title, ...own.title } }]);
-  return {
-    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false, dragmode: false,
-    margin: { l: 12, r: 16, t: 8, b: 12 },
-    font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: colour.ink },
-    hoverlabel: { bgcolor: colour.surface, bordercolor: colour.line, font: { color: colour.ink, size: 13 }, align: "left" },
-    ...extra, ...Object.fromEntries(axes),
-  };
-}
+const HEIGHT = 190; // px of a frontier, within its axes
+const AXIS = 34; // px below the rows of one unit, for their ticks
+const NUMBER = 30; // px that a cell of a policy needs for its number
+const NIGHT = "#1d2127"; // legible on half of the blue, in light and dark
 
 export function shownQuotas(quotas) {
   if (quotas.length <= MOST_BARS) return quotas;
@@ -40,160 +16,172 @@ export function shownQuotas(quotas) {
   return [...quotas].sort((a, b) => room(a) - room(b)).slice(0, MOST_BARS);
 }
 
-// A figure whose place has become wider or narrower since it was drawn keeps its size, unless it is told.
-async function put(node, traces, look) {
-  await globalThis.Plotly.react(node, traces, look, QUIET);
-  if (node.querySelector(".main-svg").clientWidth !== node.clientWidth) await globalThis.Plotly.Plots.resize(node);
-}
-
-function rowHeight(rows) {
-  return Math.min(64, Math.max(34, 230 / rows));
-}
+// ---- shares
 
 export function drawShares(node, quotas) {
-  const colour = colours();
   const shown = shownQuotas(quotas);
-  const row = rowHeight(shown.length);
+  const row = Math.min(56, Math.max(28, 230 / shown.length));
   const kinds = [...new Set(shown.map((q) => JSON.stringify(q.unit)))].sort((a, b) => (b === "null") - (a === "null"));
   const panels = kinds.map((kind) => shown.filter((q) => JSON.stringify(q.unit) === kind)); // one axis for each unit
-  const inside = row * Math.max(shown.length, 2) + TICKS * (panels.length - 1);
-  node.style.height = `${52 + inside}px`;
-  const traces = [];
-  const axes = {};
-  let top = 1;
-  panels.forEach((panel, n) => {
-    const number = n ? n + 1 : "";
-    const bottom = n === panels.length - 1 ? 0 : top - (row * panel.length) / inside;
-    const rows = panel.map((_, k) => k);
-    traces.push(...bars(colour, panel, rows).map((trace) => ({ ...trace, xaxis: `x${number}`, yaxis: `y${number}` })));
-    axes[`xaxis${number}`] = { ...sharesRange(panel), nticks: 6, anchor: `y${number}` };
-    axes[`yaxis${number}`] = { tickvals: rows, ticktext: panel.map((q) => asText(shortened(q.name))), showgrid: false,
-      range: [rows.length - 0.4, -0.6], tickfont: { color: colour.ink }, domain: [bottom, top] };
-    top = bottom - TICKS / inside;
+  put(node, (width) => {
+    const names = new Map(shown.map((q) => [q, fitted(q.name, 0.4 * width, 22)]));
+    const left = widest([...names.values()]) + 12;
+    const right = width - widest(shown.map((q) => valueText(q.share, q.unit))) - 18;
+    let top = 4;
+    const parts = panels.flatMap((panel) => {
+      const bottom = top + row * panel.length;
+      const [low, high] = sharesRange(panel);
+      const at = scale(low, high, left, right);
+      const zero = at(Math.min(high, Math.max(low, 0)));
+      const axis = ticks(low, high, right - left, (values, step) => tickTexts(values, step, !panel[0].unit));
+      const rows = panel.map((q, k) => bar(q, names.get(q), at, zero, top + row * (k + 0.5), row, width));
+      top = bottom + AXIS;
+      return [...across(axis, at, bottom - row * panel.length, bottom), ...rows,
+        line(zero, bottom - row * panel.length, zero, bottom, "muted")];
+    });
+    return picture(width, top - 6, ...parts);
   });
-  return put(node, traces, layout(colour, axes));
 }
 
-function bars(colour, panel, rows) {
-  const paint = { binding: colour.fair, broken: colour.bad, met: colour.accent };
-  const hover = panel.map((q) => `${asText(q.name)}<br>${q.unit ? "mean" : "share"} ${valueText(q.share, q.unit)}`
-    + `, slack ${slackText(q.slack, q.unit)}<br>without quotas ${valueText(q.free_share, q.unit)}`);
-  const marks = (values, marker, text) => ({
-    type: "scatter", mode: "markers", x: values, y: rows, marker, cliponaxis: false, hoverinfo: "text", hovertext: text,
-  });
-  const mark = { symbol: "line-ns", size: 22, line: { width: 3, color: colour.cost } };
-  return [
-    { type: "bar", orientation: "h", x: panel.map((q) => q.share), y: rows, width: 0.56,
-      marker: { color: panel.map((q) => paint[q.state] ?? colour.accent), cornerradius: 3 },
-      hoverinfo: "text", hovertext: hover },
-    marks(panel.map((q) => q.free_share), { symbol: "circle-open", size: 10, color: colour.ink,
-      line: { width: 2, color: colour.ink } }, hover),
-    marks(panel.map((q) => (q.at_least > ends(q)[0] ? q.at_least : null)), mark,
-      panel.map((q) => `${asText(q.name)} is owed ${valueText(q.at_least, q.unit)}`)),
-    marks(panel.map((q) => (q.at_most < ends(q)[1] ? q.at_most : null)),
-      { ...mark, line: { width: 3, color: colour.bad } },
-      panel.map((q) => `${asText(q.name)} may have ${valueText(q.at_most, q.unit)}`)),
-  ];
+function bar(q, name, at, zero, y, row, width) {
+  const half = Math.min(13, 0.3 * row);
+  const colour = { binding: "fair", broken: "bad" }[q.state] ?? "accent";
+  const [low, high] = ends(q);
+  const end = at(q.share ?? low);
+  const round = Math.sign(end - zero) * Math.min(3, Math.abs(end - zero));
+  const bound = (value, paint, kind) => [line(at(value), y - half - 5, at(value), y + half + 5, "surface", { "stroke-width": 6 }),
+    line(at(value), y - half - 4, at(value), y + half + 4, paint, { "stroke-width": 3, class: kind })];
+  const text = `${q.name}\n${q.unit ? "mean" : "share"} ${valueText(q.share, q.unit)}, asked ${askedText(q)}, slack ${slackText(q.slack, q.unit)}`
+    + `\nwithout quotas ${valueText(q.free_share, q.unit)}`;
+  return mark(text, [end, y - half],
+    shape("rect", { x: 0, y: y - row / 2, width, height: row, class: "hit" }),
+    shape("path", { fill: ink(colour), class: `bar ${q.state}`,
+      d: `M${zero} ${y - half}H${end - round}q${round} 0 ${round} 3V${y + half - 3}q0 3 ${-round} 3H${zero}Z` }),
+    ...(q.at_least > low ? bound(q.at_least, "cost", "owed") : []),
+    ...(q.at_most !== null && q.at_most < high ? bound(q.at_most, "bad", "allowed") : []),
+    ...(q.free_share === null ? [] : [shape("circle", { cx: at(q.free_share), cy: y, r: 5, fill: ink("surface"),
+      stroke: ink("ink"), "stroke-width": 2, class: "free" })]),
+    words(name, 0, y, { class: "y-tick" }),
+    words(valueText(q.share, q.unit), width - 4, y, { "text-anchor": "end", fill: ink(colour === "accent" ? "ink" : colour) }));
 }
 
 function sharesRange(panel) {
   const [low, high] = ends(panel[0]);
   const seen = panel.flatMap((q) => [q.share ?? low, q.free_share ?? low, q.at_least, q.at_most < high ? q.at_most : low]);
-  if (!panel[0].unit) return { range: [0, Math.min(1.02, 1.08 * Math.max(0.05, ...seen))], tickformat: ".0%" };
+  if (!panel[0].unit) return [0, Math.min(1, 1.06 * Math.max(0.01, ...seen))];
   const zero = Math.min(high, Math.max(low, 0)); // where bars begin
-  const [left, right] = [Math.min(zero, ...seen), Math.max(zero, ...seen)];
-  const room = 0.08 * (right - left || high - low);
-  const edge = 0.02 * (high - low);
-  return { range: [Math.max(low - edge, left - room), Math.min(high + edge, right + room)], zeroline: true };
+  const [first, last] = [Math.min(zero, ...seen), Math.max(zero, ...seen)];
+  const room = 0.06 * (last - first || high - low);
+  return [Math.max(low, first - room), Math.min(high, last + room)];
+}
+
+// ---- frontier
+
+// Where the curve begins, how far it is drawn, and where what can be met ends.
+function extent(curve, point) {
+  const [low, high] = ends(curve);
+  const [first, far] = curve.bound === "at_most" ? [high, low] : [low, high];
+  const end = curve.last_feasible;
+  const beyond = [1.18 * (end - first), 1.05 * (point.value - first), 0.02 * (far - first)].map(Math.abs);
+  const edge = first + Math.sign(far - first) * Math.min(Math.abs(far - first), Math.max(...beyond));
+  return { first, end, edge, closed: Math.abs(far - end) <= 1e-9 * (high - low) }; // closed: the scale ends first
+}
+
+function limitText(curve) {
+  const cap = curve.bound === "at_most";
+  const limit = valueText(curve.own_limit ? curve.last_feasible : curve.limit ?? curve.last_feasible, curve.unit);
+  return curve.own_limit ? `${limit} is ${cap ? "owed" : "allowed"}` : `no policy meets ${cap ? "less" : "more"} than ${limit}`;
 }
 
 export function drawFrontier(node, curve, point) {
-  const colour = colours();
-  const [low, high] = ends(curve);
   const cap = curve.bound === "at_most";
   const met = curve.values.map((_, k) => k).filter((k) => curve.gains[k] !== null);
-  const x = met.map((k) => curve.values[k]);
-  const y = met.map((k) => curve.gains[k]);
-  const top = y[0];
-  const end = curve.last_feasible;
-  const [first, far] = cap ? [high, low] : [low, high];
-  const beyond = [1.18 * (end - first), 1.05 * (point.value - first), 0.02 * (far - first)].map((way) => first + way);
-  const edge = cap ? Math.max(far, Math.min(...beyond)) : Math.min(far, Math.max(...beyond));
-  const closed = Math.abs(far - end) <= 1e-9 * (high - low); // the scale ends before what can be met does
-  const least = Math.min(...y);
-  const height = top - least || Math.abs(top) || 1;
-  const asked = cap ? "at most" : "owed";
-  const told = (value, gain, slack) => `${asked} ${valueText(value, curve.unit)}<br>gain ${gainText(gain)}, worst slack ${slackText(slack)}`;
-  const traces = [
-    { type: "scatter", mode: "lines", x, y: y.map(() => top), line: { color: colour.muted, width: 1, dash: "dash" },
-      hoverinfo: "skip" },
-    { type: "scatter", mode: "lines", x, y, fill: "tonexty", fillcolor: colour["cost-soft"],
-      line: { width: 0 }, hoverinfo: "skip" },
-    { type: "scatter", mode: "lines+markers", x, y, line: { color: colour.accent, width: 2.5 },
-      marker: { size: 6, color: colour.accent }, cliponaxis: false, hoverinfo: "text",
-      hovertext: met.map((k) => told(curve.values[k], curve.gains[k], curve.worst_slacks[k])) },
-  ];
-  if (point.gain !== null) {
-    traces.push({ type: "scatter", mode: "markers", x: [point.value], y: [point.gain],
-      marker: { size: 15, color: colour.fair, line: { width: 3, color: colour.surface } }, cliponaxis: false, hoverinfo: "text",
-      hovertext: [`here: ${told(point.value, point.gain, point.worst_slack)}`] });
-  }
-  const line = (value, stroke, dash) => ({ type: "line", x0: value, x1: value, y0: 0, y1: 1, yref: "paper",
-    line: { color: stroke, width: 1.5, dash } });
-  const name = asText(shortened(curve.quota, 30));
-  const limit = valueText(curve.own_limit ? end : curve.limit ?? end, curve.unit);
-  const why = curve.own_limit ? `${limit} is ${cap ? "owed" : "allowed"}` : `no policy meets ${cap ? "less" : "more"} than ${limit}`;
-  const title = curve.unit ? `${name}, at ${cap ? "most" : "least"}` : `share ${cap ? "allowed" : "owed"} to ${name}`;
-  node.style.height = "300px";
-  return put(node, traces, layout(colour, {
-    xaxis: { range: cap ? [edge, first] : [first, edge], nticks: 7, title: { text: title },
-      ...(curve.unit ? {} : { tickformat: ".0%" }) },
-    yaxis: { title: { text: "best gain" }, range: [least - 0.08 * height, top + 0.1 * height], nticks: 6 },
-    shapes: [
-      ...(closed ? [] : [{ type: "rect", x0: end, x1: edge, y0: 0, y1: 1, yref: "paper", fillcolor: colour["bad-soft"],
-        line: { width: 0 }, layer: "below" }, line(end, colour.bad, "dot")]),
-      ...(point.gain === null ? [line(point.value, colour.bad, "solid")] : []),
-    ],
-    annotations: closed ? [] : [{ x: end, y: 1, yref: "paper", xanchor: cap ? "left" : "right", yanchor: "bottom",
-      showarrow: false, font: { size: 12, color: colour.bad }, text: why }],
-    margin: { l: 12, r: 16, t: 28, b: 12 },
-  }));
+  const most = curve.gains[met[0]];
+  const least = Math.min(...met.map((k) => curve.gains[k]));
+  const tall = most - least > 1e-9 * Math.abs(most) ? most - least : Math.abs(most) || 1;
+  const { first, end, edge, closed } = extent(curve, point);
+  const title = curve.unit ? (name) => `${name}, at ${cap ? "most" : "least"}` : (name) => `share ${cap ? "allowed" : "owed"} to ${name}`;
+  const told = (value, gain, slack) =>
+    `${cap ? "at most" : "owed"} ${valueText(value, curve.unit)}\ngain ${gainText(gain)}, worst slack ${slackText(slack)}`;
+  put(node, (width) => {
+    const [low, high] = [least - 0.08 * tall, most + 0.1 * tall];
+    const gains = ticks(low, high, HEIGHT, (values, step) => tickTexts(values, step), 16);
+    const [left, right] = [widest(gains.texts) + 12, width - 20];
+    const x = cap ? scale(edge, first, left, right) : scale(first, edge, left, right);
+    const limit = closed ? "" : limitText(curve);
+    const crowded = limit && (cap ? x(end) : x(end) - wide(limit)) < 72; // the two texts on top need a line each
+    const top = crowded ? 46 : 28;
+    const bottom = top + HEIGHT;
+    const y = scale(low, high, bottom, top);
+    const values = ticks(Math.min(first, edge), Math.max(first, edge), right - left, (at, step) => tickTexts(at, step, !curve.unit));
+    const dots = met.map((k) => [x(curve.values[k]), y(curve.gains[k])]);
+    const path = dots.map(([px, py]) => `${px} ${py}`).join("L");
+    const shown = told(point.value, point.gain, point.worst_slack);
+    return picture(width, bottom + 50,
+      words("best gain", 0, crowded ? 10 : top - 12, { fill: ink("muted") }),
+      words(title(fitted(curve.quota, right - left - wide(title("")), 30)), (left + right) / 2, bottom + 40, { fill: ink("muted"), "text-anchor": "middle", class: "x-title" }),
+      ...across(values, x, top, bottom), ...upward(gains, y, left, right),
+      ...(closed ? [] : [
+        shape("rect", { x: Math.min(x(end), x(edge)), y: top, width: Math.abs(x(edge) - x(end)), height: bottom - top,
+          fill: ink("bad"), "fill-opacity": 0.08, class: "beyond" }),
+        line(x(end), top, x(end), bottom, "bad", { "stroke-width": 1.5, "stroke-dasharray": "2 3" }),
+        words(limit, cap ? Math.min(x(end), width - wide(limit)) : Math.max(x(end), wide(limit)), top - 12, { fill: ink("bad"), "text-anchor": cap ? "start" : "end", class: "limit" })]),
+      shape("path", { d: `M${dots[0][0]} ${y(most)}L${path}V${y(most)}Z`, fill: ink("cost"), "fill-opacity": 0.14, class: "cost" }),
+      line(dots[0][0], y(most), dots.at(-1)[0], y(most), "ink", { "stroke-dasharray": "5 4" }),
+      shape("path", { d: `M${path}`, fill: "none", stroke: ink("accent"), "stroke-width": 2.5, "stroke-linejoin": "round", class: "curve" }),
+      ...met.map((k, n) => breakpoint(told(curve.values[k], curve.gains[k], curve.worst_slacks[k]), dots, n, top, bottom)),
+      ...(point.gain === null
+        ? [mark(`here\n${shown}`, [x(point.value), top], line(x(point.value), top, x(point.value), bottom, "bad", { "stroke-width": 2, class: "here" }))]
+        : here(`here: ${shown}`, gainText(point.gain), [x(point.value), y(point.gain)], cap, left, right, bottom)));
+  });
 }
+
+// A dot, which speaks for everything that is nearer to it than to the next.
+function breakpoint(text, dots, n, top, bottom) {
+  const [from, to] = [dots[n - 1] ?? dots[n], dots[n + 1] ?? dots[n]].map(([x]) => (x + dots[n][0]) / 2);
+  return mark(text, dots[n],
+    shape("rect", { x: Math.min(from, to), y: top, width: Math.max(2, Math.abs(to - from)), height: bottom - top, class: "hit" }),
+    shape("circle", { cx: dots[n][0], cy: dots[n][1], r: dots.length > 24 ? 2 : 3, fill: ink("accent"), class: "breakpoint" }));
+}
+
+// Where the slider stands; its gain is written where the curve, which is concave, leaves room.
+function here(text, gain, [x, y], cap, left, right, bottom) {
+  const long = wide(gain);
+  const at = cap ? Math.min(x + 10, right - long) : Math.max(x - 10, left + 4 + long);
+  return [mark(text, [x, y - 6], shape("circle", { cx: x, cy: y, r: 7.5, fill: ink("fair"), stroke: ink("surface"), "stroke-width": 2.5, class: "here" })),
+    words(gain, at, Math.min(y + 20, bottom - 10), { "text-anchor": cap ? "start" : "end", "font-weight": 600, fill: ink("fair"), ...OUTLINED })];
+}
+
+// ---- policy
 
 export function drawPolicy(node, policy) {
-  const colour = colours();
   const { states, actions, chances } = policy;
-  const cells = states.length * actions.length;
-  const rows = states.map((_, s) => s);
-  const columns = actions.map((_, a) => a);
-  const room = (node.clientWidth - 8 * Math.min(16, Math.max(...states.map((s) => s.length)))) / actions.length;
-  const steep = 8 * Math.min(18, Math.max(...actions.map((a) => a.length))) > room;
-  node.style.height = `${110 + (states.length > 20 ? 17 : rowHeight(states.length)) * states.length}px`;
-  return put(node, [{
-    type: "heatmap", x: columns, y: rows, z: chances, zmin: 0, zmax: 1, showscale: false, xgap: 2, ygap: 2,
-    colorscale: [[0, colour.line], [1, colour.accent]], hoverinfo: "text", hoverongaps: false,
-    hovertext: chances.map((row, s) => row.map((p, a) => (p === null ? "" :
-      `${asText(states[s])}: ${asText(actions[a])} ${shareText(p)}<br>visited ${shareText(policy.visitation[s])} of the time`))),
-  }], layout(colour, {
-    xaxis: { tickvals: columns, ticktext: actions.map((a) => asText(shortened(a, 18))), side: "top", showgrid: false,
-      tickangle: steep ? -55 : 0, ticklabeloverflow: "allow", tickfont: { color: colour.ink } },
-    yaxis: { tickvals: rows, ticktext: states.map((s) => asText(shortened(s, 16))), showgrid: false,
-      autorange: "reversed", tickfont: { color: colour.ink, size: states.length > 20 ? 10 : 13 } },
-    margin: { l: 12, r: steep ? 40 : 16, t: 8, b: 12 },
-    annotations: cells > MOST_LABELLED ? [] : chances.flatMap((row, s) => row.flatMap((p, a) => (
-      p === null || p < 5e-4 ? [] : [{ x: a, y: s, text: `${Number((100 * p).toFixed(1))}`, showarrow: false,
-        font: { size: 12, color: p > 0.45 ? colour.surface : colour.ink } }]))),
-  }));
-}
-
-export async function figureFile(node, format) {
-  const box = node.getBoundingClientRect();
-  const size = { width: Math.max(480, box.width), height: box.height, scale: 2 };
-  const address = await globalThis.Plotly.toImage(node, { format, ...size });
-  if (format === "svg") {
-    const text = decodeURIComponent(address.slice(address.indexOf(",") + 1));
-    return new Blob([text], { type: "image/svg+xml" });
-  }
-  const bytes = Uint8Array.from(atob(address.split(",")[1]), (letter) => letter.charCodeAt(0));
-  return new Blob([bytes], { type: "image/png" });
+  const many = states.length > 20;
+  const row = many ? 18 : Math.min(56, Math.max(28, 210 / states.length));
+  const size = many ? 11 : 13;
+  put(node, (width) => {
+    const names = states.map((name) => fitted(name, 0.35 * width, 16, size));
+    const heads = actions.map((name) => shortened(name, 18));
+    const left = widest(names, size) + 10;
+    const steep = widest(heads) + 8 > (width - left) / actions.length;
+    const right = width - (steep ? 0.6 * wide(heads.at(-1)) : 2);
+    const top = steep ? 0.82 * widest(heads) + 22 : 26;
+    const column = (right - left) / actions.length;
+    const head = (name, a) => {
+      const [x, y] = [left + column * (a + 0.5), top - 10];
+      return words(name, x, y, { class: "x-tick", "text-anchor": steep ? "start" : "middle", ...(steep ? { transform: `rotate(-55 ${x} ${y})` } : {}) });
+    };
+    const cell = (p, s, a) => {
+      const [x, y] = [left + column * a, top + row * s];
+      const box = { x: x + 1, y: y + 1, width: column - 2, height: row - 2, rx: 2 };
+      const number = p >= 5e-4 && column >= NUMBER ? [words(`${Number((100 * p).toFixed(1))}`, x + column / 2, y + row / 2,
+        { "text-anchor": "middle", "font-size": 12, fill: p > 0.8 ? ink("surface") : p > 0.55 ? NIGHT : ink("ink") })] : [];
+      return mark(`${states[s]}: ${actions[a]} ${shareText(p)}\nvisited ${shareText(policy.visitation[s])} of the time`, [x + column / 2, y],
+        shape("rect", { ...box, fill: ink("line"), class: "cell" }),
+        ...(p > 0 ? [shape("rect", { ...box, fill: ink("accent"), "fill-opacity": p, class: "chance" })] : []), ...number);
+    };
+    return picture(width, top + row * states.length + 2, ...heads.map(head),
+      ...names.map((name, s) => words(name, left - 8, top + row * (s + 0.5), { "text-anchor": "end", "font-size": size, class: "y-tick" })),
+      ...chances.flatMap((own, s) => own.flatMap((p, a) => (p === null ? [] : [cell(p, s, a)]))));
+  });
 }

@@ -60,6 +60,25 @@ export function bound(value, unit = null) {
   return unit ? signless(String(Number(value.toPrecision(9)))) : `${Number((100 * value).toFixed(4))}\u202f%`;
 }
 
+// Texts of the ticks of an axis, which are a step apart: all with as many digits.
+export function tickTexts(values, step, percent) {
+  if (percent) return tickTexts(values.map((value) => 100 * value), 100 * step).map((text) => `${text}\u202f%`);
+  const digits = -Math.floor(Math.log10(step) + 1e-9);
+  const size = Math.floor(Math.log10(Math.max(...values.map(Math.abs))));
+  const text = size > 6 || digits > 6 ? (value) => value.toExponential(Math.max(0, size + digits)) : (value) => value.toFixed(Math.max(0, digits));
+  return values.map((value) => (value === 0 ? "0" : signless(text(value))));
+}
+
+// The smallest of 1, 2, 5, 10, 20... that is not below a number.
+export function roundStep(least) {
+  const power = 10 ** Math.floor(Math.log10(least));
+  return tidy([1, 2, 5, 10].find((part) => part * power >= least * (1 - 1e-9)) * power);
+}
+
+export function tidy(value, digits = 12) {
+  return Number(value.toPrecision(digits)); // without the digits that rounding left
+}
+
 export function countText(count, word) {
   return `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
 }

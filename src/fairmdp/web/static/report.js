@@ -12,7 +12,7 @@ function conflictPart(why) {
   if (!why) return;
   fill(place, el("p", { class: "headline" }, `${why.headline}.`),
     el("ul", {}, ...why.lines.map((line) => el("li", {}, line))),
-    el("p", {}, `Nearest quotas that can be met: ${why.nearest.join(", ")}.`));
+    ...(why.nearest.length ? [el("p", {}, `Nearest quotas that can be met: ${why.nearest.join(", ")}.`)] : []));
 }
 
 function curvesPart() {
@@ -24,18 +24,18 @@ function curvesPart() {
     const asked = problem.quotas.find((quota) => quota.name === curve.quota);
     const value = asked[curve.bound] ?? ends(curve)[curve.bound === "at_most" ? 1 : 0];
     const point = { value, gain: answer.gain, worst_slack: answer.worst_slack };
-    return frontierPart(sections.frontier, curve, point);
+    frontierPart(sections.frontier, curve, point);
   }
   if (curves.length > 1) sections.frontier.tools.append(choice);
   sections.frontier.section.hidden = curves.length === 0;
-  return curves.length ? show() : Promise.resolve();
+  if (curves.length) show();
 }
 
 function facts(id, rows) {
   fill(document.getElementById(id), table(["What", "Value"], rows, `${id} in detail`));
 }
 
-async function drawReport() {
+function drawReport() {
   const { problem, answer, verdict, provenance } = report;
   document.getElementById("title").textContent = problem.name;
   document.title = `${problem.name} \u00b7 fairmdp`;
@@ -45,8 +45,8 @@ async function drawReport() {
   conflictPart(answer.infeasible);
   facts("certificate", [...proofRows(verdict), ...answer.notes.map((note) => ["Note", note])]);
   facts("provenance", Object.entries(provenance));
-  await Promise.all([drawAnswer(sections, answer), curvesPart()]);
+  drawAnswer(sections, answer);
+  curvesPart();
 }
 
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawReport);
 drawReport();

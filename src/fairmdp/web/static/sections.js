@@ -7,7 +7,7 @@ import { drawGraph } from "./graph.js";
 const STATUS = { optimal: "Optimal", feasible: "Fair", infeasible: "Infeasible", undecided: "Undecided" };
 
 function card(id, title, wide = false) {
-  const figure = el("div", { class: "figure", role: "img" });
+  const figure = el("div", { class: "figure", role: "figure" });
   const note = el("p", { class: "muted small note" });
   const more = el("div", { class: "more" });
   const tools = el("div", { class: "tools" });
@@ -27,7 +27,6 @@ export function makeSections(container) {
   };
   for (const part of Object.values(parts)) container.append(part.section);
   for (const name of ["prices", "compare"]) parts[name].figure.remove();
-  parts.graph.figure.classList.add("centred");
   return parts;
 }
 
@@ -63,7 +62,7 @@ function names(list) {
   return list.length <= 3 ? list.join(", ") : `${list.slice(0, 2).join(", ")} and ${list.length - 2} more`;
 }
 
-export async function drawAnswer(parts, answer) {
+export function drawAnswer(parts, answer) {
   const known = answer.gain !== null && answer.gain !== undefined;
   for (const name of ["shares", "prices"]) parts[name].section.hidden = !known || answer.quotas.length === 0;
   parts.policy.section.hidden = !answer.policy;
@@ -71,28 +70,29 @@ export async function drawAnswer(parts, answer) {
   parts.compare.section.hidden = !answer.compare;
   parts.policy.section.classList.toggle("wide", !answer.graph);
   parts.frontier.section.classList.toggle("wide", parts.shares.section.hidden);
-  const drawn = [];
   if (known && answer.quotas.length) {
-    drawn.push(sharesPart(parts.shares, answer));
+    sharesPart(parts.shares, answer);
     pricesPart(parts.prices, answer);
   }
-  if (answer.policy) drawn.push(policyPart(parts.policy, answer.policy));
+  if (answer.policy) policyPart(parts.policy, answer.policy);
   if (answer.graph) graphPart(parts.graph, answer.graph);
   if (answer.compare) comparePart(parts.compare, answer.compare, weighs(answer));
-  await Promise.all(drawn);
 }
 
 function sharesPart(part, answer) {
   const shown = shownQuotas(answer.quotas);
   part.note.textContent = shown.length < answer.quotas.length
     ? `The ${shown.length} tightest of ${answer.quotas.length} quotas.` : "";
-  fill(part.more, el("ul", { class: "legend" },
-    ...[["bar", weighs(answer) ? "share of time, or mean of weights" : "share of time"], ["bar tight", "exactly at its bound"], ["owed", "owed"],
-      ...(shown.some((q) => q.at_most < ends(q)[1]) ? [["owed most", "allowed"]] : []), ["ring", "without quotas"]]
-      .map(([kind, text]) => el("li", {}, el("span", { class: `key ${kind}`, "aria-hidden": "true" }), text))));
+  legend(part, [["bar", weighs(answer) ? "share of time, or mean of weights" : "share of time"], ["bar tight", "exactly at its bound"], ["owed", "owed"],
+    ...(shown.some((q) => q.at_most < ends(q)[1]) ? [["owed most", "allowed"]] : []), ["ring", "without quotas"]]);
   part.figure.setAttribute("aria-label", `Shares: ${shown.slice(0, 12)
     .map((q) => `${q.name} ${valueText(q.share, q.unit)}, asked ${askedText(q)}`).join("; ")}.`);
-  return drawShares(part.figure, answer.quotas);
+  drawShares(part.figure, answer.quotas);
+}
+
+function legend(part, keys) {
+  fill(part.more, el("ul", { class: "legend" },
+    ...keys.map(([kind, text]) => el("li", {}, el("span", { class: `key ${kind}`, "aria-hidden": "true" }), text))));
 }
 
 export function frontierPart(part, curve, point, message = "") {
@@ -100,14 +100,16 @@ export function frontierPart(part, curve, point, message = "") {
     : curve?.unit ? ["every mean that may be owed", "a few means that may be owed"]
       : ["every share that may be owed", "a few shares that may be owed"];
   part.note.textContent = message || (curve.exact
-    ? `The best gain for ${every}, exactly: all bends of the curve. The shaded part is what fairness costs.`
+    ? `The best gain for ${every}, exactly: all its breakpoints.`
     : `The best gain at ${few}; between the dots the curve lies on or above the line.`);
   part.figure.hidden = !curve;
-  if (!curve) return Promise.resolve();
+  part.more.hidden = !curve;
+  if (!curve) return;
+  legend(part, [point.gain === null ? ["owed most", "asked for"] : ["dot", "here"], ["shade", "what fairness costs"], ["dash", "without this quota"]]);
   const [nothing, last] = curve.bound === "at_most" ? [`${curve.quota} has no cap`, "lowest cap"] : [`nothing is owed to ${curve.quota}`, "most"];
   part.figure.setAttribute("aria-label", `Best gain falls from ${gainText(curve.gains[0])} when ${nothing}`
     + ` to ${gainText(curve.gains.findLast((gain) => gain !== null))} at ${valueText(curve.last_feasible, curve.unit)}, the ${last} that can be met.`);
-  return drawFrontier(part.figure, curve, point);
+  drawFrontier(part.figure, curve, point);
 }
 
 function policyPart(part, policy) {
@@ -117,7 +119,7 @@ function policyPart(part, policy) {
   part.note.textContent = `How often each action is taken, in percent${cut.length ? `: ${cut.join(", ")}` : ""}.`;
   const random = policy.chances.filter((row) => row.filter((p) => p > EXACT).length > 1).length;
   part.figure.setAttribute("aria-label", `Policy over ${policy.states.length} states and ${policy.actions.length} actions; random in ${random} of them.`);
-  return drawPolicy(part.figure, policy);
+  drawPolicy(part.figure, policy);
 }
 
 function graphPart(part, graph) {

@@ -1,6 +1,6 @@
 // One slider per bound of a quota, with the range that can be met marked on its track.
 import { el, fill } from "./dom.js";
-import { bound, ends, span, valueText } from "./format.js";
+import { bound, ends, roundStep, span, tidy, valueText } from "./format.js";
 
 const MOST = 40; // quotas on the page at a time; more are found by name
 const SCALES = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1];
@@ -13,15 +13,6 @@ export function sides(quota) {
 // Bounds of all quotas, in their units; one that is not there is the end of its scale.
 export function asked(quotas) {
   return { at_least: quotas.map((q) => q.at_least ?? ends(q)[0]), at_most: quotas.map((q) => q.at_most ?? ends(q)[1]) };
-}
-
-function roundStep(least) {
-  const power = 10 ** Math.floor(Math.log10(least));
-  return tidy([1, 2, 5, 10].find((part) => part * power >= least * (1 - 1e-9)) * power);
-}
-
-function tidy(value) {
-  return Number(value.toPrecision(12)); // without the digits that rounding left
 }
 
 export class Sliders {

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairmdp.errors import ProblemError
-from fairmdp.plots.style import BLUE, DASHED, GREEN, ORANGE, PURPLE, RED, SIZE, drawing
-from fairmdp.validation import Floats
+from fairmdp.model.checks import Floats
+from fairmdp.views.plots.style import BLUE, DASHED, GREEN, ORANGE, PURPLE, RED, SIZE, drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from fairmdp.frontiers import Frontier, FrontierGrid
-    from fairmdp.problem import Problem
+    from fairmdp.model.problem import Problem
 
 _MOST_GROUPS = 20
 _MOST_NUMBERS = 150  # cells of a grid up to which numbers are written into them
@@ -57,7 +57,7 @@ def plot_shares(problem: Problem, shares: Mapping[str, Floats], ax: Axes | None 
 
 
 def plot_frontier(curve: Frontier, ax: Axes | None = None) -> Axes:
-    """Best gain against what is owed, or a cap, with its bends and the last value that can be met."""
+    """Best gain against what is owed, or a cap, with its breakpoints and the last value that can be met."""
     with drawing(ax) as ax:
         feasible = np.isfinite(curve.gains)
         if not feasible.any():

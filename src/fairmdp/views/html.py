@@ -12,12 +12,14 @@ from importlib.resources import files
 import numpy as np
 
 from fairmdp.certificate import verify
+from fairmdp.certificate.exact import QUICK_TRANSITIONS
 from fairmdp.errors import ProblemError
-from fairmdp.problem import Problem
-from fairmdp.solution import Solution
+from fairmdp.frontiers.drawn import best_curve
+from fairmdp.model.problem import Problem
+from fairmdp.solution.solution import Solution
 from fairmdp.solvers.auto import solve
-from fairmdp.web.document import Json, frontier_view, problem_view, solution_view, verdict_view
-from fairmdp.web.tasks import EXACT_PROOF, best_curve
+from fairmdp.views.document import Json, frontier_view, problem_view, solution_view, verdict_view
+from fairmdp.views.sentences import method_text
 
 MOST_CURVES = 3
 """Frontiers in a report of which nobody has said which quotas they are about."""
@@ -28,8 +30,7 @@ CURVE_PAIRS = 5000
 MOST_ROWS = 500
 """Quotas of a report, the tightest."""
 
-_MODULES = ("dom", "format", "figures", "graph", "sections", "report")
-_PLOTLY = "vendor/plotly-cartesian.min.js"
+_MODULES = ("dom", "format", "plot", "figures", "graph", "sections", "report")
 
 
 def report_html(problem: Problem, solution: Solution, name: str, quotas: Sequence[str] | None = None) -> str:
@@ -44,8 +45,8 @@ def report_html(problem: Problem, solution: Solution, name: str, quotas: Sequenc
     quotas
         Quotas whose frontiers are drawn; by default those with the highest prices, unless the model is large.
     """
-    verdict = verify(problem, solution, exact=problem.mdp.P.nnz <= EXACT_PROOF)
-    if any("another problem" in message for message in verdict.messages):
+    verdict = verify(problem, solution, exact=problem.mdp.P.nnz <= QUICK_TRANSITIONS)
+    if solution.provenance.get("problem") != problem.digest:
         raise ProblemError(f"{verdict.messages[0]}\n  name the problem as you did when it was solved")
     asked = problem_view(problem, name)
     answer = solution_view(problem, solution, solve(problem.without_quotas()))
@@ -86,7 +87,7 @@ def _provenance(solution: Solution) -> Json:
     """What the solution says of where it comes from, in words."""
     seconds = solution.counters.get("seconds")
     return {
-        "method": solution.method,
+        "method": method_text(solution),
         "tolerance": f"{solution.tol:g}",
         **({} if seconds is None else {"seconds": f"{seconds:.3g}"}),
         **{key: str(value) for key, value in solution.provenance.items()},
@@ -94,15 +95,15 @@ def _provenance(solution: Solution) -> Json:
 
 
 def _page(document: Json) -> str:
-    style, plotly = _static("app.css"), _static(_PLOTLY)
+    style = _static("app.css")
     script = "".join(_unwrapped(_static(f"{module}.js")) for module in _MODULES)
     # Inside a script element only "<" could end it, and in JSON it stands in strings alone.
     data = json.dumps(document, allow_nan=False).replace("<", "\\u003c")
     policy = (
-        f"default-src 'none'; script-src {_hash(plotly)} {_hash(script)}; "
-        f"style-src {_hash(style)} {_hash('')}; img-src data: blob:; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
+        "base-uri 'none'; form-action 'none'"
     )
-    parts = {"policy": policy, "style": style, "document": data, "plotly": plotly, "script": script}
+    parts = {"policy": policy, "style": style, "document": data, "script": script}
     return re.sub(r"\{(\w+)\}", lambda match: parts[match[1]], _static("report.html"))
 
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairmdp.plots.style import BLUE, DASHED, GREEN, ORANGE, PURPLE, RED, drawing
+from fairmdp.views.plots.style import BLUE, DASHED, GREEN, ORANGE, PURPLE, RED, drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from fairmdp.reproduce import Curve
+    from fairmdp.mirror.experiments import Curve
 
 
 def plot_reward(curve: Curve, ax: Axes | None = None) -> Axes:

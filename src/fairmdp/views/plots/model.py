@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fairmdp.errors import ProblemError
-from fairmdp.mdp import MDP
-from fairmdp.plots.style import BLUE, ORANGE, drawing
-from fairmdp.validation import Floats, real_vector
+from fairmdp.model.checks import Floats, real_vector
+from fairmdp.model.mdp import MDP
+from fairmdp.views.plots.style import BLUE, ORANGE, drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

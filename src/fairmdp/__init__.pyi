@@ -1,0 +1,109 @@
+# The public names and where they are defined: what `import fairmdp` offers, loaded at first use.
+from . import scenarios
+from .backends.cuda.device_problem import DeviceProblem
+from .certificate import Verdict, verify
+from .certificate.readout import Readout, readout
+from .chains.chain import Chain
+from .chains.mixing import mixing_time
+from .deadline import Stop
+from .errors import (
+    DeviceError,
+    FairMDPError,
+    FormatError,
+    ProblemError,
+    SimulatorError,
+    SolverError,
+    SourceError,
+)
+from .frontiers import Comparison, Frontier, FrontierGrid, ShadowPrice, compare, frontier, frontier_grid
+from .io import load, save
+from .io.gym_model import from_gymnasium
+from .io.strategy import save_strategy
+from .learning.certify import certify
+from .learning.estimate import CertifiedPolicy, Estimate
+from .learning.learn import learn
+from .learning.mirror import learn_mirror
+from .learning.plugin import learn_plugin
+from .learning.simulate import Simulation, simulate
+from .learning.simulators import EnvironmentSimulator, FunctionSimulator
+from .learning.surprises import surprises
+from .mirror.batch import mirror_sweep
+from .mirror.solve import solve_mirror
+from .model.mdp import MDP
+from .model.problem import Problem
+from .model.quota import Quota
+from .model.quota_text import parse_quota, parse_quotas
+from .model.simulator import Simulator
+from .solution.solution import Check, Note, Remark, Solution, Status
+from .solvers.auto import solve
+from .solvers.colgen import solve_colgen
+from .solvers.dual import solve_dual
+from .solvers.lp import solve_lp
+from .solvers.maxmin import solve_max_min
+from .solvers.proximal import solve_proximal
+from .version import __version__
+from .workers import EngineError, ProcessPool, RayCluster
+
+__all__ = [
+    "MDP",
+    "CertifiedPolicy",
+    "Chain",
+    "Check",
+    "Comparison",
+    "DeviceError",
+    "DeviceProblem",
+    "EngineError",
+    "EnvironmentSimulator",
+    "Estimate",
+    "FairMDPError",
+    "FormatError",
+    "Frontier",
+    "FrontierGrid",
+    "FunctionSimulator",
+    "Note",
+    "Problem",
+    "ProblemError",
+    "ProcessPool",
+    "Quota",
+    "RayCluster",
+    "Readout",
+    "Remark",
+    "ShadowPrice",
+    "Simulation",
+    "Simulator",
+    "SimulatorError",
+    "Solution",
+    "SolverError",
+    "SourceError",
+    "Status",
+    "Stop",
+    "Verdict",
+    "__version__",
+    "certify",
+    "compare",
+    "from_gymnasium",
+    "frontier",
+    "frontier_grid",
+    "learn",
+    "learn_mirror",
+    "learn_plugin",
+    "load",
+    "mirror_sweep",
+    "mixing_time",
+    "parse_quota",
+    "parse_quotas",
+    "readout",
+    "save",
+    "save_strategy",
+    "scenarios",
+    "simulate",
+    "solve",
+    "solve_colgen",
+    "solve_dual",
+    "solve_lp",
+    "solve_max_min",
+    "solve_mirror",
+    "solve_proximal",
+    "surprises",
+    "verify",
+]

@@ -1,0 +1,12 @@
+"""How a command ends."""
+
+from __future__ import annotations
+
+SOLVED = 0
+BAD_PROBLEM = 1  # or a bad file, or a claim that was not confirmed
+BAD_COMMAND_LINE = 2
+INFEASIBLE = 3  # with its proof; of a learned policy: not fair
+STOPPED = 4  # before the target: out of time or steps, or undecided
+
+OF_STATUS = {"optimal": SOLVED, "infeasible": INFEASIBLE, "feasible": STOPPED, "undecided": STOPPED}
+"""What was proved, as an exit code."""

@@ -1,0 +1,58 @@
+"""Several notions of a good policy, side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fairmdp.certificate.readout import Readout, readout
+from fairmdp.chains.policy import uniform_policy
+from fairmdp.errors import ProblemError
+from fairmdp.model.problem import Problem
+from fairmdp.solution.solution import Status
+from fairmdp.solvers.auto import solve
+from fairmdp.solvers.maxmin import solve_max_min
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How several policies treat the groups that the quotas name.
+
+    Attributes
+    ----------
+    policies : dict of str to Readout
+        The policies whose shares are proved: ``fair``, ``no quotas``, ``max-min``, ``uniform``.
+    left_out : tuple of str
+        The others, each with the reason.
+    """
+
+    policies: dict[str, Readout]
+    left_out: tuple[str, ...]
+
+
+def compare(problem: Problem) -> Comparison:
+    """Compare the fair optimum, the optimum without quotas, max-min shares and the uniform policy.
+
+    Every number is proved by the certificate; a policy whose shares cannot be proved is left out.
+
+    Examples
+    --------
+    >>> from fairmdp import scenarios
+    >>> seen = compare(scenarios.three_state()).policies
+    >>> {name: round(readout.gain, 4) for name, readout in seen.items()}
+    {'fair': 0.4434, 'no quotas': 0.5263, 'max-min': 0.4, 'uniform': 0.25}
+    """
+    if problem.weighted.all():
+        raise ProblemError("there are no groups to compare\n  add a quota without weights")
+    found = {"fair": solve(problem), "no quotas": solve(problem.without_quotas())}
+    if found["fair"].has_policy or not problem.weighted.any():  # else weights may stand in its way
+        found["max-min"] = solve_max_min(problem)
+    proved = (Status.OPTIMAL, Status.FEASIBLE)
+    policies = {name: s.policy for name, s in found.items() if s.status in proved}
+    policies["uniform"] = uniform_policy(problem.mdp)
+    seen, left_out = {}, []
+    for name, policy in policies.items():
+        try:
+            seen[name] = readout(problem, policy)
+        except ProblemError as why:
+            left_out.append(f"{name}, because {why}")
+    return Comparison(seen, tuple(left_out))

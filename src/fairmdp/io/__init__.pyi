@@ -1,0 +1,21 @@
+# What `fairmdp.io` offers, loaded at first use.
+from . import drn, npz_problem, prism_explicit, toml_problem
+from .gym_model import from_gymnasium
+from .problem_files import load, save
+from .source import Source, number, parse_like, read_kept
+from .strategy import save_strategy
+
+__all__ = [
+    "Source",
+    "drn",
+    "from_gymnasium",
+    "load",
+    "npz_problem",
+    "number",
+    "parse_like",
+    "prism_explicit",
+    "read_kept",
+    "save",
+    "save_strategy",
+    "toml_problem",
+]

@@ -1,0 +1,213 @@
+"""Problems named in words, as on a command line: a file or a ready-made problem, and quotas to change it."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairmdp.errors import FormatError, ProblemError, SimulatorError, SourceError
+from fairmdp.files import read_bytes
+from fairmdp.io.problem_files import load
+from fairmdp.model.problem import Problem
+from fairmdp.model.quota import Quota
+from fairmdp.model.quota_text import parse_quotas, split_quota
+from fairmdp.model.simulator import CheckedSimulator, Simulator, shell_model
+from fairmdp.scenarios import SCENARIOS
+from fairmdp.solution.file import MAX_BYTES
+
+
+@dataclass(frozen=True)
+class Source:
+    """A problem in the words of the command line.
+
+    Attributes
+    ----------
+    target : str
+        A file, the name of a ready-made problem, or ``module:name`` of a simulator.
+    params : tuple of str
+        Parameters of a ready-made problem, ``key=value``; of a file only ``reward=NAME``.
+    rho : str or None
+        One least share per state, with commas between them.
+    quotas : tuple of str
+        Bounds as `parse_quotas` takes them; a later one of the same name adds to the earlier.
+    shown : str
+        What its user calls a file that was sent.
+    """
+
+    target: str
+    params: tuple[str, ...] = ()
+    rho: str | None = None
+    quotas: tuple[str, ...] = ()
+    shown: str = ""
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return self.shown or self.target
+
+    @property
+    def words(self) -> list[str]:
+        """The words that name it again."""
+        words = [self.name, *(f"--param={p}" for p in self.params)]
+        words += [f"--rho={self.rho}"] if self.rho is not None else []
+        return words + [f"--quota={q}" for q in self.quotas]
+
+    @property
+    def is_simulator(self) -> bool:
+        """Whether the target is ``module:name`` of a simulator, not a problem."""
+        return ":" in self.target and not Path(self.target).exists()
+
+    def problem(self) -> Problem:
+        """Return the problem that is named, or raise `SourceError` where the words make no sense."""
+        if self.target in SCENARIOS:
+            return self._with_quotas(built(self.target, self.params))
+        if self.is_simulator:
+            raise SourceError(
+                f"{self.target!r} names a simulator: these are for `fairmdp learn` and `certify`"
+            )
+        if Path(self.target).suffix or Path(self.target).exists():
+            return self._with_quotas(load(self.target, reward=self._reward()))
+        if self.params:
+            raise SourceError(f"--param is for ready-made problems, and {self.target!r} is none of them")
+        raise SourceError(
+            f"there is no file and no ready-made problem called {self.target!r}; "
+            f"ready-made ones are {', '.join(SCENARIOS)}"
+        )
+
+    def simulator(self) -> tuple[Simulator, Problem]:
+        """Return a simulator and the quotas on it; a problem's model is only sampled from."""
+        if not self.is_simulator:
+            problem = self.problem()
+            return problem.mdp.simulator(), problem
+        module, _, name = self.target.partition(":")
+        if self.params:
+            raise SourceError("--param is for ready-made problems, not for a simulator of your own")
+        if module.endswith(".py"):
+            raise SourceError(
+                f"a simulator is named by its module: write {module.removesuffix('.py')}:{name}"
+            )
+        simulator = _imported(module, name)
+        return simulator, self._with_quotas(Problem(shell_model(CheckedSimulator(simulator))))
+
+    def _reward(self) -> str | None:
+        """The only parameter that a file may take."""
+        for text in self.params:
+            if len(self.params) > 1 or not text.startswith("reward="):
+                raise SourceError(
+                    f"--param is for ready-made problems, the file {self.target} takes reward=NAME only"
+                )
+        return self.params[0].removeprefix("reward=") if self.params else None
+
+    def _with_quotas(self, problem: Problem) -> Problem:
+        """The problem with the quotas of the words added or changed, all at once."""
+        shares = None if self.rho is None else [number(text, "--rho") for text in self.rho.split(",")]
+        for text in self.quotas:
+            try:
+                split_quota(text)
+            except ProblemError as error:
+                raise SourceError(f"--quota {error}") from None
+        if shares is not None and not self.quotas and _has_states_as_quotas(problem):
+            return problem.with_bounds(_one_each(problem, shares), np.ones(len(shares)))
+        owed = [] if shares is None else _quotas_of_states(problem, shares)
+        added = parse_quotas(problem, self.quotas, owed)
+        return problem.with_quotas(added) if added else problem
+
+
+def built(name: str, params: tuple[str, ...]) -> Problem:
+    """Return a ready-made problem, with parameters given as text."""
+    known = inspect.signature(SCENARIOS[name]).parameters
+    values: dict[str, Any] = {}
+    for text in params:
+        key, equals, value = text.partition("=")
+        if not equals or key not in known:
+            raise SourceError(f"--param {text!r}: {name} takes {', '.join(known)}, as key=value")
+        values[key] = parse_like(known[key].default, value, f"--param {key}")
+    return SCENARIOS[name](**values)
+
+
+def parse_like(default: Any, text: str, where: str) -> Any:
+    """Text as a value of the kind that a parameter's default has."""
+    if isinstance(default, tuple):
+        return [number(part, where) for part in text.split(",")]
+    if isinstance(default, int):
+        try:
+            return int(text)
+        except ValueError:
+            raise SourceError(f"{where}: {text!r} is not a whole number") from None
+    return number(text, where)
+
+
+def number(text: str, where: str) -> float:
+    """A share as a decimal or a percentage."""
+    scale = 100 if text.endswith("%") else 1
+    try:
+        return float(text.rstrip("%")) / scale
+    except ValueError:
+        raise SourceError(f"{where}: {text!r} is not a number") from None
+
+
+def read_kept(path: str) -> Mapping[str, Any]:
+    """What a file of `solve` or `learn` holds; its policy is there for certain."""
+    try:
+        kept = json.loads(read_bytes(path, MAX_BYTES))
+    except FormatError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path}: this is not JSON: {error}") from None
+    if isinstance(kept, dict) and kept.get("status") == "infeasible":
+        raise ProblemError(f"{path}: the quotas were found infeasible, there is no policy to run")
+    policy = kept.get("policy") if isinstance(kept, dict) else None
+    if not isinstance(policy, list) or not all(isinstance(share, int | float) for share in policy):
+        raise FormatError(f"{path}: there is no policy in it\n  give a file that solve or learn has kept")
+    return kept
+
+
+def _one_each(problem: Problem, shares: list[float]) -> list[float]:
+    if len(shares) != problem.mdp.n_states:
+        raise SourceError(f"--rho has {len(shares)} shares, the model has {problem.mdp.n_states} states")
+    return shares
+
+
+def _has_states_as_quotas(problem: Problem) -> bool:
+    """Whether the quotas are the states, by name, so that only their bounds are to be moved."""
+    mdp = problem.mdp
+    sets = (problem.members.indices, np.arange(mdp.n_pairs)), (problem.members.indptr, mdp.pair_ptr)
+    named = problem.names == tuple(map(mdp.state_name, range(mdp.n_states)))
+    return named and all(np.array_equal(*each) for each in sets) and not problem.weighted.any()
+
+
+def _quotas_of_states(problem: Problem, shares: list[float]) -> list[Quota]:
+    """One least share per state."""
+    owed = enumerate(_one_each(problem, shares))
+    return [Quota(problem.mdp.state_name(s), states=[s], at_least=share) for s, share in owed]
+
+
+def _imported(module: str, name: str) -> Any:
+    """Return the simulator that a module of the working folder (or an installed one) defines."""
+    if os.getcwd() not in sys.path:  # spelled out, so that other processes find it too
+        sys.path.insert(0, os.getcwd())
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except ImportError as error:
+        raise SourceError(f"cannot import {module}: {error}") from None
+    except AttributeError:
+        raise SourceError(f"module {module} has no {name}") from None
+    except (Exception, SystemExit) as error:  # whatever happens while a module of the user's runs
+        raise SourceError(f"cannot import {module}: {type(error).__name__}: {error}") from None
+    if isinstance(found, type) or (not hasattr(found, "sample") and callable(found)):
+        try:
+            found = found()
+        except (Exception, SystemExit) as error:
+            raise SimulatorError(
+                f"{module}:{name}() made no simulator, it raised {type(error).__name__}: {error}"
+            ) from error
+    return found

@@ -1,0 +1,57 @@
+# What `fairmdp.views` offers, loaded at first use.
+from . import plots
+from .data import (
+    as_json,
+    certificate_data,
+    comparison_data,
+    estimate_data,
+    frontier_data,
+    grid_data,
+    problem_data,
+    simulation_data,
+    solution_data,
+    solution_json,
+    verdict_data,
+)
+from .exports import frontier_csv, grid_csv, policy_csv, quotas_csv
+from .html import report_html
+from .text import (
+    certificate_text,
+    comparison_text,
+    estimate_text,
+    frontier_text,
+    grid_text,
+    simulation_text,
+    size_text,
+    solution_text,
+    verdict_text,
+)
+
+__all__ = [
+    "as_json",
+    "certificate_data",
+    "certificate_text",
+    "comparison_data",
+    "comparison_text",
+    "estimate_data",
+    "estimate_text",
+    "frontier_csv",
+    "frontier_data",
+    "frontier_text",
+    "grid_csv",
+    "grid_data",
+    "grid_text",
+    "plots",
+    "policy_csv",
+    "problem_data",
+    "quotas_csv",
+    "report_html",
+    "simulation_data",
+    "simulation_text",
+    "size_text",
+    "solution_data",
+    "solution_json",
+    "solution_text",
+    "verdict_data",
+    "verdict_text",
+]

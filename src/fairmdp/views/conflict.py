@@ -1,0 +1,60 @@
+"""Why quotas cannot be met, in words, and which could be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fairmdp.model.problem import Problem
+from fairmdp.solution.solution import Infeasibility, Solution
+
+
+def infeasible_data(problem: Problem, solution: Solution, why: Infeasibility) -> dict[str, Any]:
+    """Which quotas conflict, by how much, and the nearest ones that can be met."""
+    capped = [bool(solution.prices[k] < 0) for k in why.conflict]
+    headline, lines = f"these {len(why.conflict)} quotas cannot hold together", []
+    if len(why.conflict) == 1:
+        headline = _reach_text(problem, why.conflict[0], float(why.reach[0]), capped[0])
+    else:
+        reached = zip(why.conflict, why.reach.tolist(), capped, strict=False)
+        lines = [_reach_text(problem, k, reach, cap) for k, reach, cap in reached]
+        if len(why.conflict) > why.reach.size:
+            lines.append(f"... and {len(why.conflict) - why.reach.size} more")
+    only_shares = not (problem.weighted & (problem.at_least > 0)).any()
+    if why.common_factor is not None and why.common_factor < 1 and only_shares:
+        lines.append(f"of all that is owed, no more than {why.common_factor:.4f} times as much can be met")
+    nearest = nearest_quotas(problem, why)
+    if not nearest:
+        lines.append("no nearest quotas are proposed: none were proved to be met")
+    return {
+        "headline": headline,
+        "lines": lines,
+        "conflict": [problem.names[k] for k in why.conflict],
+        "nearest": nearest,
+        "at_least": problem.units.values(why.nearest_at_least),
+        "at_most": problem.units.values(why.nearest_at_most),
+    }
+
+
+def nearest_quotas(problem: Problem, why: Infeasibility) -> list[str]:
+    """Bounds to change, as the command line takes them."""
+    moved = []
+    for sign, nearest, given in (
+        (">=", why.nearest_at_least, problem.at_least), ("<=", why.nearest_at_most, problem.at_most)
+    ):  # fmt: skip
+        stated = problem.units.values(nearest)
+        moved += [f"{problem.names[k]}{sign}{stated[k]:.12g}" for k in np.flatnonzero(nearest != given)]
+    return moved
+
+
+def _reach_text(problem: Problem, k: int, reach: float, capped: bool) -> str:
+    name = problem.names[k]
+    if problem.weighted[k]:
+        value = problem.units.of(k).values(np.array(reach))
+        if capped:
+            return f"{name} may be {problem.upper[k]:.6g} at most, and no policy has less than {value:.6g}"
+        return f"{name} is to be {problem.lower[k]:.6g} at least, and no policy has more than {value:.6g}"
+    if capped:
+        return f"{name} may have {problem.at_most[k]:.4f}, and no policy spends less than {reach:.4f} there"
+    return f"{name} is owed {problem.at_least[k]:.4f}, and no policy spends more than {reach:.4f} there"

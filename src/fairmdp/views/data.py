@@ -1,0 +1,404 @@
+"""Results as plain data: each becomes a dict of names, numbers and lists here, and nowhere else.
+
+Text, tables, notebooks, reports and the page are made from these dicts. A number that is not known is NaN, an
+open end infinite; `plain` makes null of both, and of arrays lists, so that any language reads the JSON.
+Nothing is computed that the public functions do not return; what is drawn of a large model is cut to what an
+eye can take in, and the data say so where it is.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from fairmdp.certificate import FAIR_TOL, Verdict
+from fairmdp.certificate.readout import Readout
+from fairmdp.model.checks import Floats, Ints
+from fairmdp.model.problem import Problem
+from fairmdp.model.weights import Units
+from fairmdp.solution.file import plain, solution_to_dict
+from fairmdp.solution.solution import Solution, Status, slacks
+from fairmdp.views.conflict import infeasible_data
+from fairmdp.views.format import NOTHING
+from fairmdp.views.sentences import method_text, note_texts
+
+if TYPE_CHECKING:  # a small solve does without them
+    from fairmdp.frontiers import Comparison, Frontier, FrontierGrid
+    from fairmdp.learning.estimate import CertifiedPolicy, Estimate
+    from fairmdp.learning.simulate import Simulation
+
+Json = dict[str, Any]
+
+MOST_STATES = 40
+"""States of a policy that are drawn; those most visited."""
+
+MOST_ACTIONS = 40
+"""Actions of a policy that are drawn."""
+
+GRAPH_STATES = 24
+"""States up to which a model is drawn as a graph."""
+
+_PROVED = (Status.OPTIMAL, Status.FEASIBLE)
+
+
+def as_json(data: Mapping[str, Any]) -> str:
+    """Data as one line of strict JSON."""
+    return json.dumps(plain(data), allow_nan=False)
+
+
+def solution_json(solution: Solution) -> str:
+    """What a solution's file holds, on one line."""
+    return json.dumps(solution_to_dict(solution), allow_nan=False)
+
+
+def problem_data(problem: Problem, name: str) -> Json:
+    """What is asked: the size of the model and its quotas."""
+    mdp = problem.mdp
+    return {
+        "name": name,
+        "states": mdp.n_states,
+        "pairs": mdp.n_pairs,
+        "transitions": int(mdp.P.nnz),
+        "digest": problem.digest,
+        "quotas": quotas_data(problem),
+    }
+
+
+def quotas_data(problem: Problem, *, most: int | None = None) -> list[Json]:
+    """What each quota counts and asks for, of the first ones."""
+    rows = []
+    for k in range(problem.n_quotas)[:most]:
+        low, high = _asked(problem.lower[k], problem.upper[k], problem.at_least[k], problem.at_most[k])
+        row: Json = {"name": problem.names[k], "at_least": low, "at_most": high}
+        rows.append(row | {"counts": _counted(problem, k), "unit": _unit(problem, k)})
+    return rows
+
+
+def summary(solution: Solution, *, most: int | None = None) -> Json:
+    """What a solution says by itself; of many quotas the tightest."""
+    rows, gaps = solution.quotas, solution.slacks
+    return {
+        "status": solution.status.value,
+        "meaning": solution.status.meaning,
+        **_taken(solution, "gain", "upper", "gap", "worst_slack", "tol", "provenance"),
+        "method": method_text(solution),
+        "notes": note_texts(solution),
+        "seconds": solution.counters.get("seconds"),
+        "of_quotas": len(rows),
+        "quotas": [
+            {
+                **rows[k]._asdict(),
+                "asked": _asked(rows[k].at_least, rows[k].at_most, solution.at_least[k], solution.at_most[k]),
+                "state": _state(gaps[k]),
+            }
+            for k in tightest(gaps, most)
+        ],
+    }
+
+
+def solution_data(
+    problem: Problem, solution: Solution, free: Solution | None = None, *, most: int | None = None
+) -> Json:
+    """What was found, beside the solution without quotas."""
+    proved = solution.status in _PROVED
+    known = free is not None and free.status in _PROVED
+    document = summary(solution, most=most)
+    free_shares = problem.members @ free.occupancy if free and known else np.full(problem.n_quotas, np.nan)
+    stated = problem.units.values(free_shares)
+    for k, row in zip(tightest(solution.slacks, most), document["quotas"], strict=True):
+        # Bounds as they were stated, to the last digit.
+        exact = {"at_least": float(problem.lower[k]), "at_most": float(problem.upper[k])}
+        row |= exact | {"free_share": float(stated[k]), "unit": _unit(problem, k)}
+    comparison = None
+    if free and known and proved and problem.n_quotas:
+        comparison = _beside(problem, {"with quotas": solution, "without quotas": free})
+    why = solution.infeasibility
+    return document | {
+        "free_status": free.status.value if free else None,
+        "free_gain": free.gain if free and known else None,
+        "cost": max(free.gain - solution.gain, 0.0) if free and known and proved else None,
+        "same_gain": bool(np.ptp(problem.mdp.r) == 0),
+        "all_weighted": bool(problem.weighted.all()),
+        "compare": comparison,
+        "policy": _policy(problem, solution) if solution.has_policy else None,
+        "graph": _graph(problem, solution) if proved and problem.mdp.n_states <= GRAPH_STATES else None,
+        "infeasible": None if why is None else infeasible_data(problem, solution, why),
+    }
+
+
+def verdict_data(problem: Problem, verdict: Verdict) -> Json:
+    """What was proved from the data alone."""
+    worst = min(
+        float(slacks(verdict.shares[:, end], problem.at_least, problem.at_most).min(initial=np.inf))
+        for end in (0, 1)
+    )
+    return {
+        "ok": verdict.ok,
+        "status": verdict.status.value,
+        "meaning": verdict.status.meaning,
+        "gain": list(verdict.gain) if math.isfinite(verdict.gain[0]) else None,
+        "upper": verdict.upper,
+        "shares": dict(zip(problem.names, problem.units.values(verdict.shares.T).T, strict=True)),
+        "worst_slack": worst,
+        "fair_tol": FAIR_TOL,
+        **_taken(verdict, "gap", "messages", "exact", "estimates"),
+    }
+
+
+def frontier_data(curve: Frontier, problem: Problem | None = None) -> Json:
+    """The best gain against what is owed, point by point; with its problem also in which units."""
+    beyond = curve.values.size - len(curve.solutions)  # values that were refused outright come last
+    worst = [s.worst_slack if s.has_policy else math.nan for s in curve.solutions]
+    document = {
+        **_taken(curve, "quota", "bound", "exact", "values", "gains", "uppers", "slopes", "prices"),
+        **_taken(curve, "relative_prices", "last_feasible", "limit", "shares"),
+        "factor": curve.is_factor,
+        "quotas": list(curve.quota_names),
+        "statuses": [s.status.value for s in curve.solutions] + [Status.INFEASIBLE.value] * beyond,
+        "worst_slacks": worst + [math.nan] * beyond,
+        "shadow_prices": [price._asdict() for price in curve.shadow_prices],
+        "segments": [_segment(curve, k) for k in range(curve.values.size)],
+    }
+    if problem is not None:
+        k = problem.quota_index(curve.quota)
+        other = problem.upper[k] if curve.bound == "at_least" else problem.lower[k]
+        room = FAIR_TOL * float(problem.units.of(k).scale)
+        document |= {"unit": _unit(problem, k), "own_limit": abs(curve.last_feasible - other) <= room}
+    return document
+
+
+def grid_data(grid: FrontierGrid) -> Json:
+    """The best gain for every combination of what two quotas owe."""
+    return {
+        "quotas": list(grid.quotas),
+        "groups": list(grid.quota_names),
+        **_taken(grid, "values", "gains", "uppers", "worst_slacks", "shares"),
+    }
+
+
+def comparison_data(comparison: Comparison) -> Json:
+    """What each policy earns, and how it treats the groups."""
+    return {name: _readout_data(seen) for name, seen in comparison.policies.items()}
+
+
+def estimate_data(units: Units, found: Estimate, proof: CertifiedPolicy | None = None) -> Json:
+    """What was learned from a simulator, and what fresh samples prove of it."""
+    names = (
+        "gain", "gain_se", "gap", "worst_slack", "shares", "share_se", "share_low", "share_high", "margins",
+        "margin_fraction", "prices", "feasible", "guaranteed", "claim", "quota_names", "at_least", "at_most",
+        "samples", "min_samples", "tested_samples", "delta", "finished", "seconds", "notes", "policy",
+        "method",
+    )  # fmt: skip
+    record = {"fairmdp_estimate": 1, **_fields(found, names, units)}
+    bounds = record["at_least"], record["at_most"], found.at_least, found.at_most
+    record["asked"] = [_asked(*ends) for ends in zip(*map(_list, bounds), strict=True)]
+    return record if proof is None else record | {"certificate": certificate_data(units, proof)}
+
+
+def certificate_data(units: Units, proof: CertifiedPolicy) -> Json:
+    """What fresh samples prove of a policy."""
+    names = (
+        "verdict", "verdicts", "gain_low", "gain_high", "quota_names", "share_low", "share_high", "upper",
+        "delta", "method", "rigorous", "vacuous", "samples", "more_samples", "notes",
+    )  # fmt: skip
+    return {"fairmdp_certificate": 1, **_fields(proof, names, units)}
+
+
+def simulation_data(
+    units: Units, seen: Simulation, solution: Solution | None = None, surprises: Iterable[str] = ()
+) -> Json:
+    """What independent runs of a policy have seen, beside the exact values if they are known."""
+    exact = {} if solution is None else {row.name: row.share for row in solution.quotas}
+    quantiles, met = units.values(seen.quantiles((0.05, 0.5, 0.95))), seen.met
+    stated = _fields(seen, ("shares", "share_se", "at_least", "at_most"), units)
+    notes = list(seen.notes)
+    if not seen.finished:
+        notes.append(f"stopped after {seen.runs:,} runs of {seen.steps:,} steps")
+    return {
+        "fairmdp_simulation": 1,
+        **_taken(seen, "runs", "steps", "finished", "gain", "gain_se", "met_all"),
+        "exact_gain": None if solution is None else solution.gain,
+        "quotas": [
+            {
+                "name": name,
+                "share": stated["shares"][k],
+                "share_se": stated["share_se"][k],
+                "exact_share": exact.get(name),
+                "at_least": stated["at_least"][k],
+                "at_most": stated["at_most"][k],
+                "asked": _asked(
+                    stated["at_least"][k], stated["at_most"][k], seen.at_least[k], seen.at_most[k]
+                ),
+                "after_steps": dict(zip(("5%", "50%", "95%"), quantiles[:, k].tolist(), strict=True)),
+                "met": float(met[k]),
+            }
+            for k, name in enumerate(seen.quota_names)
+        ],
+        "notes": [*notes, *surprises],
+    }
+
+
+def tightest(gaps: Floats, most: int | None) -> Iterable[int]:
+    """Numbers of the quotas to show: all of them, or those with the least slack, the tightest first."""
+    if most is None or gaps.size <= most:
+        return range(gaps.size)
+    tight: list[int] = np.argsort(gaps, kind="stable")[:most].tolist()
+    return tight
+
+
+def _taken(result: Any, *names: str) -> Json:
+    """Fields of a result as they are."""
+    return {name: getattr(result, name) for name in names}
+
+
+def _fields(result: Any, names: Iterable[str], units: Units) -> Json:
+    """Fields of a result; its arrays over the quotas in the units in which they were stated."""
+    convert: dict[str, Callable[[Floats], Floats]] = {
+        **dict.fromkeys(("shares", "share_low", "share_high", "at_least", "at_most"), units.values),
+        **dict.fromkeys(("share_se", "margins"), units.spans),
+        "prices": units.prices,
+    }
+    taken = _taken(result, *names)
+    return taken | {name: convert[name](taken[name]) for name in taken.keys() & convert}
+
+
+def _asked(low: float, high: float, at_least: float, at_most: float) -> tuple[float | None, float | None]:
+    """The bounds that ask for something, in the units of their quota; where none does, the lower one."""
+    capped = at_most < 1
+    return float(low) if at_least > 0 or not capped else None, float(high) if capped else None
+
+
+def _list(array: Floats) -> list[float]:
+    return array.tolist()
+
+
+def _unit(problem: Problem, k: int) -> list[float] | None:
+    """The ends of a quota's scale where it has weights, the smallest and the largest; shares have none."""
+    if not problem.weighted[k]:
+        return None
+    ends: list[float] = problem.units.of(k).values(np.array([0.0, 1.0])).tolist()
+    return ends
+
+
+def _counted(problem: Problem, k: int) -> str:
+    """What a quota counts, in words."""
+    mdp = problem.mdp
+    unit = _unit(problem, k)
+    if unit is not None:
+        return f"mean of weights from {unit[0]:.6g} to {unit[1]:.6g}"
+    pairs = problem.members.indices[problem.members.indptr[k] : problem.members.indptr[k + 1]]
+    if problem.over_states[k]:
+        states = np.unique(mdp.s_of[pairs])
+        return f"state {mdp.state_name(int(states[0]))}" if states.size == 1 else f"{states.size} states"
+    return mdp.pair_text(int(pairs[0])) if pairs.size == 1 else f"{pairs.size} state-action pairs"
+
+
+def _state(slack: float) -> str | None:
+    if np.isnan(slack):
+        return None
+    if abs(slack) <= FAIR_TOL:
+        return "binding"
+    return "broken" if slack < 0 else "met"
+
+
+def _segment(curve: Frontier, k: int) -> Json | None:
+    """Exact: price of the segment that begins at a point. Else the price there, or what is proved of it."""
+    if not math.isfinite(curve.gains[k]) or (curve.exact and k == curve.values.size - 1):
+        return None
+    there = curve.values[k : k + 2].mean() if curve.exact else curve.values[k]
+    return curve.shadow_price(float(there))._asdict()
+
+
+def _readout_data(seen: Readout) -> Json:
+    shares = dict(zip(seen.names, seen.shares.tolist(), strict=True))
+    return {
+        **_taken(seen, "gain", "gain_error", "share_error", "by_group", "overall", "jain", "gini"),
+        **_taken(seen, "binding", "broken"),
+        "worst_slack": float(seen.slacks.min(initial=np.inf)),
+        "shares": shares,
+        "weighted": {name: share for name, share in shares.items() if name in seen.weighted},
+        "difference": seen.difference(),
+        "ratio": seen.ratio(),
+        "group_min": seen.group_min(),
+    }
+
+
+def _beside(problem: Problem, solutions: Mapping[str, Solution]) -> list[Json]:
+    """Policies side by side, in the numbers of a `Readout`."""
+    weighted = tuple(problem.names[k] for k in np.flatnonzero(problem.weighted))
+    rows = []
+    for label, solution in solutions.items():
+        shares = problem.members @ solution.occupancy
+        gaps = slacks(shares, problem.at_least, problem.at_most)
+        seen = Readout(problem.names, shares, gaps, solution.gain, weighted=weighted)
+        worst = float(gaps.min(initial=np.inf))
+        row: Json = {"policy": label, "gain": seen.gain, "worst_slack": worst, "broken": list(seen.broken)}
+        if seen.by_group:
+            name, least = seen.group_min()
+            row |= {"least": least, "least_name": name, "difference": seen.difference(), "jain": seen.jain}
+        rows.append(row)
+    return rows
+
+
+def _policy(problem: Problem, solution: Solution) -> Json:
+    """Probabilities by state and action, for the states most visited."""
+    mdp, policy = problem.mdp, solution.policy
+    states = _most_visited(solution.visitation)
+    pairs = [range(int(mdp.pair_ptr[s]), int(mdp.pair_ptr[s + 1])) for s in states]
+    used: dict[str, float] = {}
+    for i in (i for own in pairs for i in own):
+        used[mdp.action_name(i)] = used.get(mdp.action_name(i), 0.0) + float(solution.occupancy[i])
+    kept = set(sorted(used, key=lambda action: -used[action])[:MOST_ACTIONS])
+    actions = [action for action in used if action in kept]
+    column = {action: a for a, action in enumerate(actions)}
+    chances: list[list[float | None]] = []
+    mix: list[dict[str, float]] = []
+    for own in pairs:
+        row: list[float | None] = [None] * len(actions)
+        mix.append({mdp.action_name(i): float(policy[i]) for i in own if policy[i] > NOTHING})
+        for i in own:
+            if mdp.action_name(i) in column:
+                row[column[mdp.action_name(i)]] = float(policy[i])
+        chances.append(row)
+    return {
+        "states": [mdp.state_name(int(s)) for s in states],
+        "visitation": solution.visitation[states],
+        "actions": actions,
+        "chances": chances,
+        "mix": mix,
+        "of_states": mdp.n_states,
+        "of_actions": len(used),
+        "random": int((np.add.reduceat(policy > NOTHING, mdp.pair_ptr[:-1]) > 1).sum()),
+    }
+
+
+def _most_visited(visitation: Floats) -> Ints:
+    """Numbers of the states that are drawn, ascending; of equals the first."""
+    if visitation.size <= MOST_STATES:
+        return np.arange(visitation.size)
+    least = np.partition(visitation, -MOST_STATES)[-MOST_STATES]
+    more, level = np.flatnonzero(visitation > least), np.flatnonzero(visitation == least)
+    return np.sort(np.concatenate([more, level[: MOST_STATES - more.size]]))
+
+
+def _graph(problem: Problem, solution: Solution) -> Json:
+    """States with their shares, and the long-run flow between them."""
+    mdp = problem.mdp
+    of_state = csr_array((solution.occupancy, mdp.s_of, np.arange(mdp.n_pairs + 1)), mdp.P.shape).T
+    flow = (of_state @ mdp.P).tocoo()
+    rewards = np.bincount(mdp.s_of, solution.policy * mdp.r, mdp.n_states)
+    return {
+        "states": [mdp.state_name(s) for s in range(mdp.n_states)],
+        "shares": solution.visitation,
+        "rewards": rewards,
+        "edges": [
+            {"from": int(s), "to": int(t), "flow": float(f)}
+            for s, t, f in zip(*flow.coords, flow.data, strict=True)
+            if f > FAIR_TOL
+        ],
+    }

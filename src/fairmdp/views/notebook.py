@@ -1,0 +1,115 @@
+"""Problems, solutions and frontiers as a notebook shows them: small tables in plain HTML.
+
+To import this module is to attach it: `fairmdp` does so where IPython or marimo is already there. Names come
+from files and may hold anything, so every piece of text goes through `escape`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from fairmdp.certificate import Verdict
+from fairmdp.frontiers import Comparison, Frontier, FrontierGrid
+from fairmdp.model.problem import Problem
+from fairmdp.solution.solution import Solution, Status
+from fairmdp.views.data import frontier_data, quotas_data, summary
+from fairmdp.views.format import MAX_ROWS, asked, fixed, price, slack, worst_slack
+from fairmdp.views.text import comparison_text, grid_text
+
+_WIDE, _HIGH, _EDGE = 360.0, 180.0, 8.0
+
+
+def problem_html(problem: Problem) -> str:
+    """Size of the model, and its quotas."""
+    quotas = quotas_data(problem, most=MAX_ROWS)
+    rows = ((row["name"], asked((row["at_least"], row["at_most"]))) for row in quotas)
+    return _box(repr(problem), _table(("quota", "asked"), rows, problem.n_quotas))
+
+
+def solution_html(solution: Solution) -> str:
+    """Status, gain with its worst slack, and one row per quota, the tightest first where there are many."""
+    data = summary(solution, most=MAX_ROWS)
+    rows = (
+        (row["name"], fixed(row["share"]), asked(row["asked"]), slack(row["slack"]), price(row["price"]))
+        for row in data["quotas"]
+    )
+    head = f"{data['status']}: {data['meaning']}"
+    if data["status"] != Status.INFEASIBLE:
+        gain, upper = fixed(data["gain"], 6), fixed(data["upper"], 6)
+        head += f". Gain {gain}, at most {upper}; {worst_slack(data['worst_slack'])}"
+    return _box(head, _table(("quota", "share", "asked", "slack", "price"), rows, data["of_quotas"]))
+
+
+def frontier_html(curve: Frontier) -> str:
+    """The curve, and its points."""
+    data = frontier_data(curve)
+    points = zip(data["values"], data["gains"], data["worst_slacks"], strict=True)
+    rows = ((fixed(value, 6), fixed(gain, 6), slack(worst)) for value, gain, worst in points)
+    what = "at most" if data["bound"] == "at_most" else "owed"
+    return _box(repr(curve), _picture(curve) + _table((what, "gain", "worst slack"), rows, curve.values.size))
+
+
+def verdict_html(verdict: Verdict) -> str:
+    """Whether a solution was confirmed, what was proved, and what was not."""
+    head = (
+        f"{'confirmed' if verdict.ok else 'NOT CONFIRMED'}: {verdict.status.value}, {verdict.status.meaning}"
+    )
+    return _box(head, "".join(f"<p>{escape(message)}</p>" for message in verdict.messages))
+
+
+def grid_html(grid: FrontierGrid) -> str:
+    """Gains for every combination of the two quotas."""
+    return _lines(grid_text("Grid", grid))
+
+
+def comparison_html(comparison: Comparison) -> str:
+    """The policies side by side."""
+    return _lines(comparison_text("Comparison", comparison))
+
+
+def _picture(curve: Frontier) -> str:
+    met = np.isfinite(curve.gains)
+    x, y = curve.values[met], curve.gains[met]
+    if not x.size:
+        return ""
+    across = _EDGE + (_WIDE - 2 * _EDGE) * (x - x.min()) / (np.ptp(x) or 1.0)
+    down = _EDGE + (_HIGH - 2 * _EDGE) * (y.max() - y) / (np.ptp(y) or 1.0)
+    points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(across, down, strict=True))
+    return (
+        f'<svg role="img" aria-label="{escape(repr(curve))}" width="{_WIDE:g}" height="{_HIGH:g}">'
+        f'<polyline points="{points}" fill="none" stroke="#2b6cb0" stroke-width="2"/></svg>'
+    )
+
+
+def _box(head: str, body: str) -> str:
+    return f"<div><p>{escape(head)}</p>{body}</div>"
+
+
+def _lines(text: str) -> str:
+    return f"<pre>{escape(text)}</pre>"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], total: int) -> str:
+    shown = [row for row, _ in zip(rows, range(MAX_ROWS), strict=False)]
+    lines = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in shown]
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    columns = "".join(f"<th>{escape(name)}</th>" for name in head)
+    more = f"<p>... and {total - len(shown)} more</p>" if total > len(shown) else ""
+    return f"<table><thead><tr>{columns}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+_SHOWN: dict[type[Any], Callable[[Any], str]] = {
+    Problem: problem_html,
+    Solution: solution_html,
+    Frontier: frontier_html,
+    Verdict: verdict_html,
+    FrontierGrid: grid_html,
+    Comparison: comparison_html,
+}
+
+for _kind, _html in _SHOWN.items():
+    _kind._repr_html_ = _html

@@ -1,0 +1,27 @@
+# What `fairmdp.views.plots` offers, loaded at first use.
+from .fairness import plot_frontier, plot_grid, plot_shares
+from .model import plot_graph, plot_policy
+from .paper import (
+    plot_bias_floor,
+    plot_gap,
+    plot_quota_rewards,
+    plot_quota_shares,
+    plot_reward,
+    plot_visitation,
+)
+from .style import image
+
+__all__ = [
+    "image",
+    "plot_bias_floor",
+    "plot_frontier",
+    "plot_gap",
+    "plot_graph",
+    "plot_grid",
+    "plot_policy",
+    "plot_quota_rewards",
+    "plot_quota_shares",
+    "plot_reward",
+    "plot_shares",
+    "plot_visitation",
+]

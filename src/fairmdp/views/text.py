@@ -1,0 +1,298 @@
+"""Results in words and tables, for a terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fairmdp.certificate import Verdict
+from fairmdp.model.checks import counted
+from fairmdp.model.problem import Problem
+from fairmdp.solution.solution import Solution, Status
+from fairmdp.views.data import Json, comparison_data, frontier_data, grid_data, solution_data, verdict_data
+from fairmdp.views.format import (
+    MAX_ROWS,
+    asked,
+    columns,
+    fixed,
+    interval,
+    listed,
+    percent,
+    price,
+    slack,
+    with_error,
+    worst_slack,
+)
+
+if TYPE_CHECKING:  # a small solve does without them
+    from fairmdp.frontiers import Comparison, Frontier, FrontierGrid
+
+_MOVED = 1e-6  # a smaller change of a share is not worth a word
+_MOST_NAMES = 12
+_EXACT_PRICES = "up to the next breakpoint; at a breakpoint all prices between its sides hold"
+_GIVEN_PRICES = "or what these values prove of it; from, to: where one price holds"
+
+_CALLED = {"plugin": "plug-in", "mirror": "mirror descent"}
+
+
+def solution_text(name: str, problem: Problem, solution: Solution, free: Solution | None = None) -> str:
+    """Answer first, proof beside it, detail below. `free` is the solution without quotas."""
+    data = solution_data(problem, solution, free, most=MAX_ROWS)
+    lines = [f"{name}: {size_text(problem)}; {data['method']}", ""]
+    if data["infeasible"] is not None:
+        lines += _infeasible_lines(data["infeasible"])
+    elif data["status"] == Status.INFEASIBLE:
+        lines.append("infeasible: no policy meets the quotas, which bias and prices prove; why was not asked")
+    else:
+        lines += [*_gain_lines(data), "", *_quota_table(data), "", *_policy_lines(data["policy"])]
+    return "\n".join([*lines, *_notes(data)])
+
+
+def size_text(problem: Problem) -> str:
+    """How large a problem is."""
+    mdp = problem.mdp
+    counts = {"state": mdp.n_states, "pair": mdp.n_pairs, "quota": problem.n_quotas}
+    return ", ".join(counted(count, noun) for noun, count in counts.items())
+
+
+def verdict_text(name: str, problem: Problem, verdict: Verdict) -> str:
+    """Whether a solution was confirmed, and what was proved."""
+    data = verdict_data(problem, verdict)
+    arithmetic = "rational arithmetic" if data["exact"] else "floating point with outward rounding"
+    lines = [
+        f"{name}: {'confirmed' if data['ok'] else 'NOT CONFIRMED'} in {arithmetic}",
+        f"  proved  {data['status']}: {data['meaning']}",
+    ]
+    if data["gain"] is not None:
+        low, high = data["gain"]
+        lines += [
+            f"  gain    in {interval(low, high, '.12g')}, at most {data['upper']:.12g} for any fair policy: "
+            f"gap {data['gap']:.2g}",
+            f"  quotas  worst proven slack {data['worst_slack']:+.1e} "
+            f"(met means not below -{data['fair_tol']:g})",
+        ]
+    lines += [f"  wrong   {message}" for message in data["messages"]]
+    return "\n".join(lines + [f"  no proof  {estimate}" for estimate in data["estimates"]])
+
+
+def frontier_text(source: str, curve: Frontier) -> str:
+    """A frontier as a table: what is owed, gain, costs, price with its range, worst slack."""
+    data = frontier_data(curve)
+    every, cap = data["factor"], data["bound"] == "at_most"
+    what = "factor" if every else "at most" if cap else "owed"
+    rows = [[what, "gain", "costs", "", "price", "from", "to", "worst slack"]]
+    for k, value in enumerate(data["values"]):
+        gain, part = data["gains"][k], data["relative_prices"][k]
+        if not math.isfinite(gain):
+            proved = data["statuses"][k] == Status.INFEASIBLE
+            rows.append([fixed(value, 6), "infeasible" if proved else "not proved", *["-"] * 6])
+            continue
+        costs = fixed(data["prices"][k] + 0.0, 6), f"{100 * part:.1f} %" if math.isfinite(part) else "-"
+        shown = _price_range(data["segments"][k], cap)
+        rows.append([fixed(value, 6), fixed(gain, 6), *costs, *shown, slack(data["worst_slacks"][k])])
+    moving = "all quotas" if every else f"the cap of {data['quota']}" if cap else data["quota"]
+    unit = "unit allowed, which pays" if cap else "unit owed"
+    where = "its ends and breakpoints" if data["exact"] else "at the given values"
+    lines = [
+        f"{source}: best gain against {moving}, {where}",
+        "",
+        *columns(rows),
+        "",
+        f"  price: of one more {unit}, {_EXACT_PRICES if data['exact'] else _GIVEN_PRICES}",
+    ]
+    if data["limit"] is not None:
+        lines.append(f"  no policy {'meets less' if cap else 'meets more'} than {fixed(data['limit'], 6)}")
+    return "\n".join([*lines, *_who_pays(data)])
+
+
+def grid_text(source: str, grid: FrontierGrid) -> str:
+    """A grid as a table of gains, one row per value of the first quota."""
+    data = grid_data(grid)
+    (first, second), (down, across) = data["quotas"], data["values"]
+    cells = [[f"{first} \\ {second}", *(f"{v:.4g}" for v in across)]]
+    cells += [
+        [f"{v:.4g}", *(fixed(g, 6) for g in gains)] for v, gains in zip(down, data["gains"], strict=True)
+    ]
+    lines = [f"{source}: best gain against {first} (rows) and {second} (columns)", "", *columns(cells), ""]
+    fair = [s for s, gain in zip(data["worst_slacks"].flat, data["gains"].flat, strict=True) if gain == gain]
+    if fair:
+        lines.append(f"  worst slack of all {slack(min(fair))}")
+    if len(fair) < data["gains"].size:
+        lines.append("  - : no policy meets both")
+    return "\n".join(lines)
+
+
+def comparison_text(source: str, comparison: Comparison) -> str:
+    """Policies side by side: what each earns, how it treats the groups, which quotas it breaks."""
+    data = comparison_data(comparison)
+    left_out = [f"  left out: {why}" for why in comparison.left_out]
+    if not data:
+        return "\n".join([f"{source}: there is no policy whose shares could be proved", *left_out])
+    seen = list(data.values())
+    rows = [
+        ["", *data],
+        ["gain", *(fixed(policy["gain"], 6) for policy in seen)],
+        ["worst slack", *(slack(policy["worst_slack"]) for policy in seen)],
+    ]
+    names = list(seen[0]["shares"])[:MAX_ROWS]
+    rows += [[f"share {name}", *(fixed(policy["shares"][name]) for policy in seen)] for name in names]
+    rows.append(["smallest", *(fixed(policy["group_min"][1]) for policy in seen)])
+    for label in ("difference", "ratio", "Jain", "Gini"):
+        rows.append([label, *(fixed(policy[label.lower()]) for policy in seen)])
+    rows.append(["breaks", *(", ".join(policy["broken"][:3]) or "-" for policy in seen)])
+    lines = [f"{source}: policies side by side", "", *columns(rows)]
+    if "fair" not in data:
+        lines.append("  no policy was proved fair: see fairmdp solve")
+    return "\n".join(lines + left_out)
+
+
+def estimate_text(source: str, problem: Problem, data: Json) -> str:
+    """What was learned from a simulator, from its data; at the end what fresh samples prove of it."""
+    better = ""
+    if math.isfinite(data["gap"]):
+        better = f"; a better fair policy earns at most {fixed(max(data['gap'], 0))} more"
+    lines = [
+        f"{source}: {size_text(problem)}; "
+        f"{_CALLED[data['method']]} from {data['samples']:,} samples, "
+        f"at least {data['min_samples']:,} of every pair",
+        "",
+        f"  gain    {with_error(data['gain'], data['gain_se'])} (estimate); "
+        f"worst slack {slack(data['worst_slack'])}{better}",
+        f"  claim   {data['claim']}",
+        "",
+    ]
+    rows = [["quota", "share", "+-", "asked", "margin", "price"]]
+    for k, name in enumerate(data["quota_names"][:MAX_ROWS]):
+        share, error, margin = (fixed(data[what][k]) for what in ("shares", "share_se", "margins"))
+        price = fixed(data["prices"][k]) if math.isfinite(data["prices"][k]) else "-"
+        rows.append([name, share, error, asked(data["asked"][k]), margin, price])
+    lines += [*_table(rows), *_more(len(data["quota_names"]), "more quotas"), *_notes(data)]
+    if "certificate" in data:
+        lines += ["", *certificate_lines(data["certificate"])]
+    return "\n".join(lines)
+
+
+def certificate_text(source: str, data: Json) -> str:
+    """Whether a policy is fair, and what fresh samples prove of it, from its data."""
+    return "\n".join([f"{source}: {data['verdict']}", "", *certificate_lines(data)])
+
+
+def certificate_lines(data: Json) -> list[str]:
+    """What fresh samples prove of a policy, from its data."""
+    level = f"with probability {1 - data['delta']:g}"
+    lines = [
+        f"  certificate from {data['samples']:,} fresh samples, {data['method']}: {data['verdict']}, {level}"
+    ]
+    if data["vacuous"]:
+        return [*lines, "  vacuous: these samples are too few for a rigorous statement"]
+    lines.append(f"  gain in {interval(data['gain_low'], data['gain_high'])}")
+    if math.isfinite(data["upper"]):
+        lines[-1] += f", no fair policy exceeds {fixed(data['upper'])}"
+    proved = zip(data["quota_names"], data["share_low"], data["share_high"], data["verdicts"], strict=True)
+    for name, low, high, verdict in list(proved)[:MAX_ROWS]:
+        lines.append(f"  share of {name} in {interval(low, high)}: {verdict}")
+    lines += _more(len(data["quota_names"]), "more quotas")
+    if data["more_samples"] is not None:
+        lines.append(f"  about {data['more_samples']:,} more samples would decide")
+    return [*lines, *_notes(data)]
+
+
+def simulation_text(source: str, data: Json) -> str:
+    """What independent runs of a policy have seen, from its data."""
+    late = f"after {data['steps']:,} steps"
+    rows = [["quota", "share", "exact", "asked", f"{late}, 5% to 95% of runs", "met in"]]
+    for row in data["quotas"][:MAX_ROWS]:
+        low, high = (fixed(row["after_steps"][part]) for part in ("5%", "95%"))
+        share, exact = with_error(row["share"], row["share_se"]), fixed(row["exact_share"])
+        rows.append(
+            [row["name"], share, exact, asked(row["asked"]), f"{low} to {high}", f"{row['met']:.0%} of runs"]
+        )
+    exact = "" if data["exact_gain"] is None else f"   exact {fixed(data['exact_gain'], 6)}"
+    lines = [
+        f"{source}: {data['runs']:,} runs of {data['steps']:,} steps; means without the first tenth, "
+        "+- one standard error",
+        "",
+        f"  gain    {with_error(data['gain'], data['gain_se'])}{exact}",
+        "",
+        *_table(rows),
+        *_more(len(data["quotas"]), "more quotas"),
+    ]
+    if len(rows) > 2:
+        lines += ["", f"  all quotas are met {late} in {data['met_all']:.0%} of runs"]
+    return "\n".join([*lines, *_notes(data)])
+
+
+def _infeasible_lines(why: Json) -> list[str]:
+    lines = [f"infeasible: {why['headline']}", *(f"  {line}" for line in why["lines"])]
+    return lines + ([f"  nearest quotas that can be met: {listed(why['nearest'])}"] if why["nearest"] else [])
+
+
+def _gain_lines(data: Json) -> list[str]:
+    worst = worst_slack(data["worst_slack"])
+    if data["same_gain"] and data["status"] != Status.UNDECIDED:
+        same = "fair: every policy earns the same, so that any fair one is optimal"
+        return [f"  gain    {fixed(data['gain'], 6)}   {same}; {worst}"]
+    claim = {Status.OPTIMAL: "optimal", Status.FEASIBLE: "fair", Status.UNDECIDED: "not proved fair"}
+    proof = f"no fair policy exceeds {fixed(data['upper'], 6)} (gap {data['gap']:.1e})"
+    lines = [f"  gain    {fixed(data['gain'], 6)}   {claim[data['status']]}: {proof}; {worst}"]
+    if data["free_status"] == Status.OPTIMAL and data["cost"] is not None:
+        free = fixed(data["free_gain"], 6)
+        lines.append(f"  without quotas {free}; fairness costs {fixed(data['cost'], 6)}")
+    return lines
+
+
+def _quota_table(data: Json) -> list[str]:
+    """Quotas by slack, the tightest first where there are many."""
+    words = {"binding": "binding", "broken": "NOT MET"}
+    rows = [["quota", "mean" if data["all_weighted"] else "share", "asked", "slack", "price", ""]]
+    for row in data["quotas"]:
+        room = "0" if row["state"] == "binding" else slack(row["slack"])
+        shown = fixed(row["share"]), asked(row["asked"]), room, price(row["price"])
+        rows.append([row["name"], *shown, words.get(row["state"], "")])
+    return [*_table(rows), *_more(data["of_quotas"], "quotas with more slack")]
+
+
+def _policy_lines(policy: Json) -> list[str]:
+    random, states = policy["random"], policy["of_states"]
+    if states > MAX_ROWS:
+        rest = ", deterministic in the others" if random < states else ""
+        return [f"  policy  random in {random} of {states} states{rest} (--strategy FILE writes it)"]
+    cells: list[list[str]] = []
+    for state, used in zip(policy["states"], policy["mix"], strict=True):
+        mix = [action + (f" {percent(p)}" if len(used) > 1 else "") for action, p in used.items()]
+        cells.append(["" if cells else "policy", f"{state}: {', '.join(mix)}"])
+    return columns(cells)
+
+
+def _price_range(segment: Json | None, cap: bool) -> tuple[str, str, str]:
+    """A price and where it holds; where it is not unique, its ends."""
+    if segment is None:
+        return "-", "-", "-"
+    near, far = (segment["high"], segment["low"]) if cap else (segment["low"], segment["high"])
+    end = fixed(far) if math.isfinite(far) else "more"
+    shown = fixed(segment["price"]) if segment["unique"] else f"{fixed(near)} to {end}"
+    return shown, fixed(segment["start"]), fixed(segment["stop"])
+
+
+def _who_pays(data: Json) -> list[str]:
+    """Change of every other quota's share from the first value to the last that can be met."""
+    fair = [k for k, gain in enumerate(data["gains"]) if math.isfinite(gain)]
+    if not fair:
+        return []
+    changes = zip(data["quotas"], data["shares"][fair[-1]] - data["shares"][0], strict=True)
+    moved = [f"{name} {c:+.4f}" for name, c in changes if name != data["quota"] and abs(c) > _MOVED]
+    return [f"  from end to end the other shares move: {listed(moved, _MOST_NAMES)}"] if moved else []
+
+
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows under their head; words where there is none."""
+    return columns(rows) if len(rows) > 1 else ["  no quotas"]
+
+
+def _more(total: int, what: str) -> list[str]:
+    return [f"  ... and {total - MAX_ROWS} {what}"] if total > MAX_ROWS else []
+
+
+def _notes(data: Json) -> Iterable[Any]:
+    return (f"  note    {note}" for note in data["notes"])
