@@ -53,6 +53,44 @@ def assert_accessible(page):
     assert found.violations_count == 0, found.generate_report()
 
 
-def figure(page, section):
-    """The traces that a figure shows."""
-    return page.evaluate(f"document.querySelector('#{section} .figure').data")
+_SHAPES = """(section) => Array.from(document.querySelectorAll(`#${section} .figure svg [class]`), (node) => {
+    const { x, y, width, height } = node.getBBox();
+    const [left, top] = ["x", "y"].map((name) => Number(node.getAttribute(name)));
+    const [kind, more] = node.classList;
+    const about = node.closest(".mark")?.getAttribute("aria-label");
+    const place = node.tagName === "text" ? { x: left, y: top } : { x: x + width / 2, y: y + height / 2, end: x + width };
+    return { kind, more, about, text: node.textContent, strength: node.getAttribute("fill-opacity"), ...place };
+})"""
+
+
+class Figure:
+    """What a figure shows, read off its axes as a person would."""
+
+    def __init__(self, page, section):
+        self._shapes = page.evaluate(_SHAPES, section)
+
+    def all(self, kind):
+        return [shape for shape in self._shapes if shape["kind"] == kind]
+
+    def x(self, kind, where="x"):
+        """Where shapes stand, or end, by the ticks right below them."""
+        return [self._value("x", shape[where], self._below(shape)) for shape in self.all(kind)]
+
+    def y(self, kind):
+        return [self._value("y", shape["y"], self.all("y-tick")) for shape in self.all(kind)]
+
+    def _below(self, shape):
+        rows = {tick["y"] for tick in self.all("x-tick")}
+        row = min(y for y in rows if y > shape["y"])
+        return [tick for tick in self.all("x-tick") if tick["y"] == row]
+
+    @staticmethod
+    def _value(way, at, ticks):
+        first, last = ticks[0], ticks[-1]
+        low, high = (_number(tick["text"]) for tick in (first, last))
+        return low + (at - first[way]) / (last[way] - first[way]) * (high - low)
+
+
+def _number(text):
+    text = text.replace("\u2212", "-")
+    return float(text[:-2]) / 100 if text.endswith("\u202f%") else float(text)

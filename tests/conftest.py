@@ -1,6 +1,6 @@
 """Tests import each other's helpers by name; fuzz tests draw a few cases, or ten thousand when told to.
 
-pytest --hypothesis-profile=fire -k fire
+pytest --hypothesis-profile=fuzz -m fuzz
 """
 
 import os
@@ -13,12 +13,12 @@ from hypothesis import HealthCheck, settings
 
 import fairmdp.cli
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]  # helpers, benchmarks
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore Ctrl-C
 
 _UNHURRIED = dict(suppress_health_check=list(HealthCheck))
 settings.register_profile("quick", max_examples=120, derandomize=True, deadline=None, **_UNHURRIED)
-settings.register_profile("fire", max_examples=10_000, print_blob=True, deadline=10_000, **_UNHURRIED)
+settings.register_profile("fuzz", max_examples=10_000, print_blob=True, deadline=10_000, **_UNHURRIED)
 settings.load_profile("quick")
 
 
@@ -43,3 +43,10 @@ def run(monkeypatch, tmp_path, capsys):
         return end.value.code or 0, out, err
 
     return call
+
+
+def pytest_collection_modifyitems(items):
+    """Tests of Ray share a cluster, so one worker runs them all."""
+    for item in items:
+        if item.get_closest_marker("ray"):
+            item.add_marker(pytest.mark.xdist_group("ray"))

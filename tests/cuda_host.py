@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fairmdp.backends.cuda.launcher import Launcher, open_cuda, source
 from fairmdp.errors import DeviceError
-from fairmdp.kernels.cuda.launcher import Launcher, open_cuda, source
 
 
 def gpu():

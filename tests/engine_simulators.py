@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from fairmdp import FunctionSimulator, Quota, scenarios
-from fairmdp.engine import ProcessPool, RayCluster
 from fairmdp.learning.counts import CHUNK
-from fairmdp.solvers.plugin import learn_plugin
+from fairmdp.learning.plugin import learn_plugin
+from fairmdp.workers import ProcessPool, RayCluster, report
 
 QUOTAS = [Quota("s2", states=[2], at_least=0.25)]
 
@@ -128,6 +128,15 @@ def slow_square(seconds_and_number):
     return number**2
 
 
+def nap(seconds):
+    """Report the process, sleep, and return it; end it at once where there is less than no time."""
+    report(os.getpid())
+    if seconds < 0:
+        os._exit(4)
+    time.sleep(seconds)
+    return os.getpid()
+
+
 def drive(folder, log, chunks, killed_after, address):
     """A run of its own, which may be killed, or hang in its first chunk; prints a digest of the result.
 
@@ -143,7 +152,7 @@ def drive(folder, log, chunks, killed_after, address):
         RayCluster(2, address=address, folder=folder) if address else ProcessPool(2, folder=folder) as engine
     ):
         learned = learn_plugin(
-            hanging if killed_after < 0 else Plain(log), QUOTAS, samples=chunks * CHUNK, seed=5, run_chunks=engine,
+            hanging if killed_after < 0 else Plain(log), QUOTAS, samples=chunks * CHUNK, seed=5, engine=engine,
             progress=progress if killed_after > 0 else None,
         )  # fmt: skip
     print(digest_of(learned))

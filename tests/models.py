@@ -24,7 +24,7 @@ def random_problem(seed, n_max=40, *, caps=True, pairs=True):
     mdp = MDP(P, r, s_of)
     policy = rng.random(SA) ** 3
     policy /= np.add.reduceat(policy, mdp.pair_ptr[:-1])[s_of]
-    x = policy * planted_law(mdp, policy)[s_of]
+    x = policy * planted_distribution(mdp, policy)[s_of]
     quotas, seen = [], set()
     for k in range(int(rng.integers(0, 7))):
         over_pairs = pairs and rng.random() < 0.3
@@ -42,8 +42,8 @@ def random_problem(seed, n_max=40, *, caps=True, pairs=True):
     return Problem(mdp, quotas)
 
 
-def planted_law(mdp, policy):
-    """Law of an aperiodic irreducible chain by brute force."""
+def planted_distribution(mdp, policy):
+    """Stationary distribution of an aperiodic irreducible chain by brute force."""
     Q = np.zeros((mdp.n_states, mdp.n_states))
     np.add.at(Q, mdp.s_of, policy[:, None] * mdp.P.toarray())
     nu = np.linalg.matrix_power(Q, 2**20)[0]
@@ -60,12 +60,12 @@ def jobs(capacities, servers, arrivals, withdraw, pay, limits):
             if sum(m) > servers:
                 continue
             row = np.zeros(len(states))
-            laws = [
-                _queue_law(n - k, b, a, withdraw)
+            parts = [
+                _queue_distribution(n - k, b, a, withdraw)
                 for n, k, b, a in zip(s, m, capacities, arrivals, strict=True)
             ]
             for target in states:
-                row[number[target]] = np.prod([law[t] for law, t in zip(laws, target, strict=True)])
+                row[number[target]] = np.prod([part[t] for part, t in zip(parts, target, strict=True)])
             rows.append(row)
             rewards.append(np.dot(pay, m) / (servers * max(pay)))
             s_of.append(number[s])
@@ -78,18 +78,18 @@ def jobs(capacities, servers, arrivals, withdraw, pay, limits):
     return Problem(mdp, quotas)
 
 
-def _queue_law(left, capacity, arrival, withdraw):
-    """Law of min(capacity, Binomial(left, 1 - withdraw) + Poisson(arrival))."""
-    law = np.zeros(capacity + 1)
+def _queue_distribution(left, capacity, arrival, withdraw):
+    """Distribution of min(capacity, Binomial(left, 1 - withdraw) + Poisson(arrival))."""
+    chances = np.zeros(capacity + 1)
     for stay in range(left + 1):
         ways = factorial(left) / factorial(stay) / factorial(left - stay)
         p = ways * (1 - withdraw) ** stay * withdraw ** (left - stay)
         for new in range(capacity - stay):
-            law[stay + new] += p * exp(-arrival) * arrival**new / factorial(new)
-        law[capacity] += p * (
+            chances[stay + new] += p * exp(-arrival) * arrival**new / factorial(new)
+        chances[capacity] += p * (
             1 - sum(exp(-arrival) * arrival**j / factorial(j) for j in range(capacity - stay))
         )
-    return law
+    return chances
 
 
 def hiring(K, leave, p_a, accept, outside, worth, tau, quota):

@@ -3,7 +3,7 @@
 numba runs an intrinsic in compiled code only; these are the two of the lazy kernel in Python.
 """
 
-from fairmdp.kernels import lazy
+from fairmdp.mirror import lazy
 
 
 def install():

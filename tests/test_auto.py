@@ -8,8 +8,12 @@ from checks import assert_optimal
 from models import lattice_queue, random_problem
 
 from fairmdp import MDP, Problem, Quota, SolverError, Status, scenarios, solve, verify
-from fairmdp.solvers import auto
-from fairmdp.solvers.repair import gave_up
+from fairmdp.backends.opening import open_backend
+from fairmdp.deadline import Deadline
+from fairmdp.solution.solution import Note, Remark
+from fairmdp.solvers.auto import Tuning, choose, solve_on
+from fairmdp.solvers.registry import METHODS, REASONS
+from fairmdp.solvers.request import Request
 
 
 def slow_queue(n):
@@ -34,7 +38,7 @@ def overlapping(count):
         (scenarios.garnet(600, n_quotas=4), "dual", "mixes fast and its quotas are few"),
         (scenarios.jobs(queue=10), "dual", "mixes fast"),
         (Problem(scenarios.garnet(600, n_quotas=0).mdp, rho=np.full(600, 1e-4)), "proximal", "many disjoint quotas"),
-        (Problem(slow_queue(1500), [Quota("low", states=range(700), at_least=0.4)]), "lp", "stay where they began"),
+        (Problem(slow_queue(1500), [Quota("low", states=range(700), at_least=0.4)]), "lp", "slow to leave their start"),
         (Problem(lattice_queue(9), [Quota("short", states=range(300), at_least=0.4)]), "colgen", "mixes slowly"),
         (Problem(scenarios.garnet(600, n_quotas=0).mdp, overlapping(150)), "dual", "not too many"),
         (Problem(scenarios.garnet(1600, n_quotas=0).mdp, overlapping(501)), "lp", "no other method"),
@@ -46,22 +50,22 @@ def overlapping(count):
     ],
 )  # fmt: skip
 def test_the_choice_and_its_reason(problem, method, words):
-    chosen, reason = auto.choose(problem)
-    assert chosen == method and words in reason
+    chosen, reason = choose(open_backend(problem))
+    assert chosen == method and words in REASONS.get(reason, "")
 
 
-def test_slow_and_large_goes_to_column_generation(monkeypatch):
-    monkeypatch.setattr(auto, "_LP_STUCK_PAIRS", 0)
+def test_slow_and_large_goes_to_column_generation():
+    tuning = Tuning(lp_stuck_pairs=0)
     problem = Problem(slow_queue(1500), [Quota("low", states=range(700), at_least=0.4)])
-    assert auto.choose(problem)[0] == "colgen"
-    assert auto.choose(Problem(slow_queue(1500), overlapping(150)))[0] == "lp"
+    assert choose(open_backend(problem), tuning)[0] == "colgen"
+    assert choose(open_backend(Problem(slow_queue(1500), overlapping(150))), tuning)[0] == "lp"
 
 
 def test_the_reason_is_in_the_solution():
     problem = scenarios.garnet(600, n_quotas=4)
     solution = solve(problem)
     assert solution.status is Status.OPTIMAL and verify(problem, solution).ok
-    assert solution.method.startswith("dual") and "chosen because" in solution.method
+    assert (solution.method, solution.tried, solution.reason) == ("dual", (), "fast and few")
 
 
 @pytest.mark.parametrize("method", ["dual", "colgen", "ipm"])
@@ -88,32 +92,61 @@ def test_models_without_quotas(method, owed):
     assert solution.gain == pytest.approx(gain.mean(), abs=2e-6)
 
 
-def test_a_stalled_method_is_relieved(monkeypatch):
+def changed(name, change):
+    """The registry with another way to run a method: what it answers is changed."""
+    run = METHODS[name].run
+    return {**METHODS, name: replace(METHODS[name], run=lambda *ask: change(run(*ask)))}
+
+
+def answered(problem, methods, method="auto"):
+    return solve_on(open_backend(problem), Request(), method, methods=methods)
+
+
+@pytest.mark.parametrize("later_is_better", [True, False])
+def test_a_stalled_method_is_relieved(later_is_better):
     """A solver that gives up is followed by the next, and the answer says so."""
     problem = scenarios.garnet(600, n_quotas=3)
-    true_run = auto._run
+    methods = changed("dual", lambda solution: replace(solution, status=Status.UNDECIDED))
+    if not later_is_better:
+        worse = changed("dual", lambda found: replace(found, status=Status.UNDECIDED, upper=np.inf))
+        methods["lp"] = worse["dual"]
+    solution = answered(problem, methods)
+    if later_is_better:
+        assert (solution.status, solution.method, solution.tried) == (Status.OPTIMAL, "lp", ("dual",))
+    else:
+        assert (solution.status, solution.method, solution.tried) == (
+            Status.UNDECIDED,
+            "dual",
+            ("dual", "lp"),
+        )
+    assert solution.reason == "fast and few"
 
-    def run(method, *arguments):
-        solution = true_run(method, *arguments)
-        return replace(solution, status=Status.UNDECIDED) if method == "dual" else solution
 
-    monkeypatch.setattr(auto, "_run", run)
-    solution = solve(problem)
-    assert solution.status is Status.OPTIMAL
-    assert "dual stalled and lp was asked too" in solution.method and solution.method.startswith("lp")
+def failing(name):
+    def fail(*_):
+        raise SolverError("HiGHS stopped with Solve error")
+
+    return {**METHODS, name: replace(METHODS[name], run=fail)}
 
 
-def test_a_failing_linear_program_is_relieved(monkeypatch):
+def test_a_failing_linear_program_is_relieved():
     problem = scenarios.three_state()
-    true_run = auto._run
+    solution = answered(problem, failing("lp"))
+    assert_optimal(problem, solution, tol=1e-5)
+    assert (solution.method, solution.tried) == ("colgen", ("lp",))
+    with pytest.raises(SolverError):  # asked for by name
+        answered(problem, failing("lp"), "lp")
 
-    def run(method, *arguments):
-        if method == "lp":
-            raise SolverError("HiGHS stopped")
-        return true_run(method, *arguments)
 
-    monkeypatch.setattr(auto, "_run", run)
-    assert_optimal(problem, solve(problem), tol=1e-5)
+def test_failing_interior_points_are_relieved():
+    problem = Problem(lattice_queue(9), overlapping(150))
+    solution = answered(problem, failing("ipm"))
+    assert (solution.method, solution.tried, solution.reason) == ("colgen", ("ipm",), "slow and many")
+
+
+def test_another_solver_that_fails_is_not_hidden():
+    with pytest.raises(SolverError):
+        answered(scenarios.garnet(600, n_quotas=3), failing("dual"))
 
 
 def test_warm_starts_reach_the_same_answer():
@@ -131,33 +164,21 @@ def test_progress_is_reported():
     assert rows[-1]["gap"] <= 1e-6
 
 
-def test_what_nobody_can_help_is_not_asked_twice(monkeypatch):
+def test_what_nobody_can_help_is_not_asked_twice():
     """A gap that is the price of tying classes together stays, whichever method is asked."""
-    problem = scenarios.garnet(600, n_quotas=3)
-    true_run, asked = auto._run, []
-
-    def run(method, *arguments):
-        asked.append(method)
-        return replace(true_run(method, *arguments), status=Status.FEASIBLE, notes=(gave_up(1e-4),))
-
-    monkeypatch.setattr(auto, "_run", run)
-    assert solve(problem).status is Status.FEASIBLE and asked == ["dual"]
+    connected = (Note(Remark.CONNECTED, 1e-4),)
+    methods = changed("dual", lambda found: replace(found, status=Status.FEASIBLE, notes=connected))
+    solution = answered(scenarios.garnet(600, n_quotas=3), methods)
+    assert solution.status is Status.FEASIBLE and (solution.method, solution.tried) == ("dual", ())
 
 
-@pytest.mark.parametrize("chosen", ["lp", "ipm"])
-def test_where_highs_fails_columns_answer(chosen, monkeypatch):
-    def fail(*_, **__):
-        raise SolverError("HiGHS stopped with Solve error")
+def test_a_limit_of_time_reaches_the_method():
+    given = []
 
-    problem = scenarios.three_state()
-    monkeypatch.setattr(auto, "choose", lambda problem: (chosen, "chosen for this test"))
-    monkeypatch.setattr(auto, "solve_lp", fail)
-    solution = solve(problem)
-    assert solution.method.startswith("colgen") and solution.status is Status.OPTIMAL
+    def run(backend, request):
+        given.append(request.deadline.left)
+        return METHODS["lp"].run(backend, request)
 
-
-def test_a_limit_of_time_holds_on_a_device(monkeypatch):
-    given = {}
-    monkeypatch.setattr("fairmdp.solvers.dual.solve_dual", lambda problem, **how: given.update(how))
-    solve(scenarios.three_state(), method="dual", device="cuda", seconds=5)
-    assert 4 < given["seconds"] <= 5 and given["device"] == "cuda"
+    methods = {**METHODS, "dual": replace(METHODS["dual"], run=run)}
+    solve_on(open_backend(scenarios.three_state()), Request(deadline=Deadline(5)), "dual", methods=methods)
+    assert 4 < given[0] <= 5

@@ -13,10 +13,10 @@ from models import random_problem
 from scipy.sparse import csr_array
 
 from fairmdp import MDP, Chain, Problem, ProblemError, Quota, Status, learn_plugin, scenarios, solve, verify
-from fairmdp.certificate import FAIR_TOL, checker, exact, proved_status, rounded
-from fairmdp.certificate.checker import _strays, factor_limit, reward_scale
-from fairmdp.certificate.law import NEARLY_REDUCIBLE, Law, find_witness, no_law
-from fairmdp.solvers.policy import uniform_policy
+from fairmdp.certificate import FAIR_TOL, checker, exact, facts, proved_status, reward_scale, rounded
+from fairmdp.certificate.checker import _strays, factor_limit
+from fairmdp.certificate.facts import UNPROVED, LongRun, find_witness, unknown, worst_slack
+from fairmdp.chains.policy import uniform_policy
 
 PROBLEM = scenarios.three_state(rho=[0.1, 0.1, 0.25])
 SOLUTION = solve(PROBLEM)
@@ -47,13 +47,13 @@ def other_policy():
         ({"policy": SOLUTION.policy * np.nan}, "policy holds numbers that are not finite"),
         ({"prices": bumped(SOLUTION.prices, 2, -0.1)}, "upper bound 0.44342.* is not proved"),
         ({"prices": bumped(SOLUTION.prices, 2, 0.1)}, "upper bound 0.44342.* is not proved"),
-        ({"prices": SOLUTION.prices + np.inf}, "prices is not a vector of 3 finite numbers"),
+        ({"prices": SOLUTION.prices + np.inf}, "prices holds numbers that are not finite"),
         ({"bias": bumped(SOLUTION.bias, 1, 0.05)}, "upper bound 0.44342.* is not proved"),
         ({"shares": bumped(SOLUTION.shares, 2, 0.01)}, "share 0.26 of quota s2 is not the policy's"),
         ({"gain": SOLUTION.gain + 1e-6}, "gain 0.44342.* is not the policy's"),
         ({"upper": SOLUTION.upper - 1e-6}, "upper bound 0.44342.* is not proved"),
-        ({"visitation": bumped(SOLUTION.visitation, 0, 1e-5)}, "visitation and occupancy are not the long-run law"),
-        ({"occupancy": bumped(SOLUTION.occupancy, 0, 1e-5)}, "visitation and occupancy are not the long-run law"),
+        ({"visitation": bumped(SOLUTION.visitation, 0, 1e-5)}, "visitation and occupancy are not the long-run shares"),
+        ({"occupancy": bumped(SOLUTION.occupancy, 0, 1e-5)}, "visitation and occupancy are not the long-run shares"),
         ({"status": Status.INFEASIBLE}, "status infeasible is not proved: the witnesses show"),
         ({"provenance": {"problem": "0" * 64}}, "a solution of another problem"),
         ({"provenance": {}}, "a solution of another problem"),
@@ -159,7 +159,7 @@ def test_rounded_bounds_enclose_exact_ones(seed):
     assert in_rationals <= in_floats <= in_rationals + 1e-12 * (size + np.abs(mdp.r).max())
     policy = rng.random(mdp.n_pairs)
     policy /= np.add.reduceat(policy, mdp.pair_ptr[:-1])[mdp.s_of]
-    floats, rationals = rounded.law(problem, policy), exact.law(problem, policy)
+    floats, rationals = rounded.long_run(problem, policy), exact.long_run(problem, policy)
     assert floats.gain[0] <= rationals.gain[0] <= rationals.gain[1] <= floats.gain[1]
     assert (floats.shares[:, 0] <= rationals.shares[:, 0]).all()
     assert (rationals.shares[:, 1] <= floats.shares[:, 1]).all()
@@ -167,7 +167,7 @@ def test_rounded_bounds_enclose_exact_ones(seed):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_exact_intervals_contain_the_rational_law(seed):
+def test_exact_intervals_contain_the_rational_shares(seed):
     """Against Gaussian elimination in fractions, on the chain the certificate speaks of."""
     problem = random_problem(seed, n_max=5)
     mdp = problem.mdp
@@ -175,9 +175,9 @@ def test_exact_intervals_contain_the_rational_law(seed):
     policy /= np.add.reduceat(policy, mdp.pair_ptr[:-1])[mdp.s_of]
     x = rational_occupancy(mdp, policy)
     gain = sum(Fraction(r) * share for r, share in zip(mdp.r.tolist(), x, strict=True))
-    law = exact.law(problem, policy)
-    assert Fraction(law.gain[0]) <= gain <= Fraction(law.gain[1])
-    for k, (low, high) in enumerate(law.shares.tolist()):
+    run = exact.long_run(problem, policy)
+    assert Fraction(run.gain[0]) <= gain <= Fraction(run.gain[1])
+    for k, (low, high) in enumerate(run.shares.tolist()):
         share = sum(x[i] for i in problem.members[[k]].indices.tolist())
         assert Fraction(low) <= share <= Fraction(high)
 
@@ -209,10 +209,10 @@ def test_nearly_reducible_chains_widen_the_interval():
     """At 1e-12 the shares are still proved; at 1e-17 in the floats, nothing is claimed."""
     for eps, provable in ((1e-12, True), (1e-17, False)):
         mdp = MDP([[1 - eps, eps], [eps, 1 - eps]], [1.0, 0.0], [0, 1])
-        law = rounded.law(Problem(mdp, rho=[0.5, 0.0]), np.ones(2))
-        assert bool(law.reason) == (not provable)
+        run = rounded.long_run(Problem(mdp, rho=[0.5, 0.0]), np.ones(2))
+        assert bool(run.reason) == (not provable)
         if provable:
-            assert law.shares[0, 0] <= 0.5 <= law.shares[0, 1]
+            assert run.shares[0, 0] <= 0.5 <= run.shares[0, 1]
 
 
 def test_exact_refuses_large_problems(monkeypatch):
@@ -249,27 +249,27 @@ def test_wrong_hitting_times_prove_nothing(arithmetic, wrong, monkeypatch):
     chain_type = rounded.Chain
     true = chain_type.hitting_times
 
-    def hitting_times(self, s0):
-        steps = true(self, s0)
+    def hitting_times(self, s0, tol):
+        steps = true(self, s0, tol)
         if wrong > 0:
             steps[(s0 + 1) % 3] = wrong
             return steps
         return np.where(np.arange(3) == s0, 0.0, wrong)
 
     monkeypatch.setattr(chain_type, "hitting_times", hitting_times)
-    assert "cannot be proved" in arithmetic.law(PROBLEM, SOLUTION.policy).reason
+    assert "cannot be proved" in arithmetic.long_run(PROBLEM, SOLUTION.policy).reason
     if wrong < 0:
-        assert find_witness(chain_type.of(PROBLEM.mdp, SOLUTION.policy)) == NEARLY_REDUCIBLE
+        assert find_witness(chain_type.of(PROBLEM.mdp, SOLUTION.policy)) == UNPROVED
 
 
 @pytest.mark.parametrize("arithmetic", [rounded, exact])
 def test_the_error_does_not_depend_on_the_scale_of_the_witness(arithmetic, monkeypatch):
     chain_type = rounded.Chain
     true = chain_type.hitting_times
-    before = arithmetic.law(PROBLEM, SOLUTION.policy).error
+    before = arithmetic.long_run(PROBLEM, SOLUTION.policy).error
     for scale in (0.25, 8.0):
-        monkeypatch.setattr(chain_type, "hitting_times", lambda self, s0, k=scale: k * true(self, s0))
-        assert arithmetic.law(PROBLEM, SOLUTION.policy).error == pytest.approx(before, rel=1e-6, abs=0)
+        monkeypatch.setattr(chain_type, "hitting_times", lambda self, *at, k=scale: k * true(self, *at))
+        assert arithmetic.long_run(PROBLEM, SOLUTION.policy).error == pytest.approx(before, rel=1e-6, abs=0)
 
 
 def test_small_shares_are_proved_in_proportion():
@@ -277,10 +277,10 @@ def test_small_shares_are_proved_in_proportion():
     mdp = scenarios.garnet(3000, 3, 4, n_quotas=0, seed=1).mdp
     policy = uniform_policy(mdp)
     chain = Chain.of(mdp, policy)
-    nu = rounded_law_of(chain)
-    law = rounded.law(Problem(mdp, rho=0.3 * nu), policy, chain)
-    assert (law.shares[:, 0] < nu).all() and (nu < law.shares[:, 1]).all()
-    assert (np.diff(law.shares, axis=1)[:, 0] / nu).max() < 1e-3 * law.error / nu.min()
+    nu = swept_shares(chain)
+    run = rounded.long_run(Problem(mdp, rho=0.3 * nu), policy, chain)
+    assert (run.shares[:, 0] < nu).all() and (nu < run.shares[:, 1]).all()
+    assert (np.diff(run.shares, axis=1)[:, 0] / nu).max() < 1e-3 * run.error / nu.min()
     rng = np.random.default_rng(0)
     for n in range(2, 7):  # it bounds what is really off, and by not much more
         P = rng.dirichlet(np.ones(n), n)
@@ -294,8 +294,42 @@ def test_small_shares_are_proved_in_proportion():
     assert rounded.relative_error(np.eye(2).dot, np.ones(2), two, 0, 0.0) is None  # two classes
 
 
-def rounded_law_of(chain):
-    """Law of a chain by many plain sweeps."""
+def test_a_guess_is_polished_and_believed_in_nothing():
+    """What a solver found, and what nobody ever found: the same intervals."""
+    mdp = scenarios.garnet(600, 3, 4, n_quotas=0, seed=1).mdp
+    problem, policy = Problem(mdp, [Quota("q", states=range(200), at_least=0.1)]), uniform_policy(mdp)
+    usual, nu = rounded.long_run(problem, policy), swept_shares(Chain.of(mdp, policy))
+    for guess in (nu, nu + 1e-6, np.eye(600)[7], np.full(600, np.nan)):
+        found = rounded.long_run(problem, policy, Chain.of(mdp, policy, guess))
+        assert found.shares == pytest.approx(usual.shares, abs=1e-13)
+        assert found.error == pytest.approx(usual.error, rel=0.01)
+
+
+def test_rough_hitting_times_cost_a_thousandth():
+    """The witness is scaled until it holds, by no more than its own error."""
+    mdp = scenarios.garnet(600, 3, 4, n_quotas=0, seed=1).mdp
+    problem, policy = Problem(mdp), uniform_policy(mdp)
+    witness = find_witness(Chain.of(mdp, policy))
+    fine = witness.chain.hitting_times(witness.s0)
+    assert 0 < np.abs(witness.steps / np.where(fine > 0, fine, 1) - (fine > 0)).max() < 2e-3
+    w = rounded._proven_hitting_times(witness.chain.P, witness.steps, witness.s0, np.zeros(600))
+    assert w == pytest.approx(fine, rel=3e-3) and (w >= fine).all()
+    assert rounded.long_run(problem, policy).flaw is None
+
+
+@pytest.mark.parametrize(
+    "shares, worst",
+    [([[0.3, 0.35], [0.6, 0.7]], 0.05), ([[0.3, 0.45], [0.6, 0.7]], -0.05), ([[0.2, 0.3], [0.6, 0.9]], -0.1)],
+)
+def test_the_worst_slack_is_that_of_the_worse_end(shares, worst):
+    mdp = MDP(np.eye(2)[[1, 0]], [3.0, -1.0], [0, 1])
+    quotas = [Quota("q", states=[0], at_least=0.25, at_most=0.4), Quota("met", states=[1], at_most=0.8)]
+    assert worst_slack(Problem(mdp, quotas), np.array(shares)) == pytest.approx(worst)
+    assert worst_slack(Problem(mdp), np.zeros((0, 2))) == math.inf
+
+
+def swept_shares(chain):
+    """Stationary distribution of a chain by many plain sweeps."""
     nu, turned = np.full(chain.n_states, 1 / chain.n_states), chain.P.T.tocsr()
     for _ in range(300):
         nu = turned @ nu
@@ -311,7 +345,8 @@ def test_the_exact_ceiling_is_the_least_float_above_the_rational_one(seed):
     problem = random_problem(seed, n_max=5)
     mdp, G, rng = problem.mdp, problem.members.toarray(), np.random.default_rng(seed)
     bias, prices = (rng.normal(size=size).tolist() for size in (mdp.n_states, problem.n_quotas))
-    mu = [Fraction(price) for price in prices]
+    owed = np.where(np.array(prices) > 0, problem.at_least, 1 - problem.at_most) > 0  # no price on the others
+    mu = [Fraction(price) if real else Fraction(0) for price, real in zip(prices, owed, strict=True)]
     values = []
     for i, s in enumerate(mdp.s_of.tolist()):
         row = [Fraction(p) for p in mdp.P.toarray()[i].tolist()]
@@ -329,11 +364,11 @@ def test_exact_intervals_are_rounded_outward():
     mdp = MDP(np.ones((3, 1)), [1.0, 0.0, 0.0], [0, 0, 0])
     problem = Problem(mdp, [Quota("first", pairs=[0], at_least=0.1)])
     policy = np.full(3, 1 / 3)
-    law = exact.law(problem, policy)
-    assert law.error == 0
-    for low, high in (law.gain, law.shares[0].tolist()):
+    run = exact.long_run(problem, policy)
+    assert run.error == 0
+    for low, high in (run.gain, run.shares[0].tolist()):
         assert Fraction(low) < Fraction(1, 3) < Fraction(high) and high == math.nextafter(low, 1)
-    assert rounded.law(problem, policy).gain == pytest.approx(law.gain, abs=1e-14)
+    assert rounded.long_run(problem, policy).gain == pytest.approx(run.gain, abs=1e-14)
     assert exact._up(Fraction(1, 2)) == exact._down(Fraction(1, 2)) == 0.5
     beyond = Fraction(10) ** 400
     assert (exact._up(beyond), exact._down(-beyond)) == (math.inf, -math.inf)
@@ -344,7 +379,7 @@ def test_the_exact_error_is_rounded_up(monkeypatch):
     """A candidate (0.7, 0.3) for a chain that goes back to its first state within two steps on average."""
     problem = Problem(MDP([[0.75, 0.25], [0.5, 0.5]], [1.0, 0.0], [0, 1]))
     monkeypatch.setattr(rounded.Chain, "shares", np.array([0.7, 0.3]))
-    found = exact.law(problem, np.ones(2)).error
+    found = exact.long_run(problem, np.ones(2)).error
     v = [Fraction(share) / (Fraction(0.7) + Fraction(0.3)) for share in (0.7, 0.3)]
     truth = 2 * abs(v[1] - v[0] / 4 - v[1] / 2)
     assert Fraction(math.nextafter(found, 0)) < truth < Fraction(found)
@@ -357,14 +392,14 @@ def test_a_claim_may_lie_between_what_two_arithmetics_prove(monkeypatch):
     assert not any(_strays(claimed, [0.75, 0.5]) for claimed in (0.375, 0.875))
 
 
-def test_nothing_is_known_without_a_law():
-    law = no_law(PROBLEM, "why")
-    assert (law.gain, law.error, law.reason) == ((-math.inf, math.inf), 1.0, "why")
-    assert law.shares.tolist() == [[0.0, 1.0]] * 3
+def test_nothing_is_known_without_a_proof():
+    run = unknown(PROBLEM, UNPROVED)
+    assert (run.gain, run.error, run.flaw) == ((-math.inf, math.inf), 1.0, UNPROVED)
+    assert run.shares.tolist() == [[0.0, 1.0]] * 3
     missing = replace(SOLUTION, provenance={"problem": "0" * 64})
     verdict = verify(PROBLEM, missing)
     assert verdict.status is Status.UNDECIDED and verdict.upper == math.inf and not verdict.exact
-    assert verdict.gain == law.gain and verdict.shares.tolist() == law.shares.tolist()
+    assert verdict.gain == run.gain and verdict.shares.tolist() == run.shares.tolist()
     digest = PROBLEM.digest[:12]
     assert verdict.messages == (
         f"this is a solution of another problem (000000000000, this one is {digest})",
@@ -377,10 +412,10 @@ def test_nothing_is_known_without_a_law():
         ({"occupancy": np.zeros(5)}, r"occupancy has shape \(5,\), expected \(6,\)"),
         ({"visitation": np.zeros(6)}, r"visitation has shape \(6,\), expected \(3,\)"),
         ({"shares": np.full(3, np.inf)}, "shares holds numbers that are not finite"),
-        ({"bias": np.zeros(2)}, "bias is not a vector of 3 finite numbers"),
-        ({"bias": np.array([0.0, np.nan, 0.0])}, "bias is not a vector of 3 finite numbers"),
-        ({"at_least": np.zeros(4)}, "at_least is not a vector of 3 finite numbers"),
-        ({"at_most": np.full(3, np.inf)}, "at_most is not a vector of 3 finite numbers"),
+        ({"bias": np.zeros(2)}, r"bias has shape \(2,\), expected \(3,\)"),
+        ({"bias": np.array([0.0, np.nan, 0.0])}, "bias holds numbers that are not finite"),
+        ({"at_least": np.zeros(4)}, r"at_least has shape \(4,\), expected \(3,\)"),
+        ({"at_most": np.full(3, np.inf)}, "at_most holds numbers that are not finite"),
         ({"at_least": bumped(PROBLEM.at_least, 1, 2e-8)}, "at_least is not what the problem asks for"),
         ({"at_most": bumped(PROBLEM.at_most, 1, -2e-8)}, "at_most is not what the problem asks for"),
         ({"quota_names": ("s0", "s1", "s3")}, "the names of its quotas are not the problem's"),
@@ -388,8 +423,8 @@ def test_nothing_is_known_without_a_law():
             {"units": Problem(PROBLEM.mdp, [Quota("w", weights=[0, 1, 2], at_least=1)]).units},
             "units are not those of the problem's weights",
         ),
-        ({"tol": 0.0}, r"tol is 0\.0, expected a positive number"),
-        ({"tol": float("inf")}, "tol is inf, expected a positive number"),
+        ({"tol": 0.0}, r"tol is 0, expected a relative gap above 0 and at most 0\.01"),
+        ({"tol": float("inf")}, r"tol is inf, expected a relative gap above 0 and at most 0\.01"),
     ],
 )
 def test_what_does_not_fit_is_the_only_complaint(change, words):
@@ -411,9 +446,9 @@ def test_statuses_at_their_edges(share, gap, status):
     mdp = MDP(np.eye(2)[[1, 0]], [3.0, -1.0], [0, 1])
     quotas = [Quota("q", states=[0], at_least=0.25, at_most=0.4), Quota("met", states=[1], at_most=0.8)]
     problem = Problem(mdp, quotas)
-    law = Law((0.5, 0.75), np.array([share, (0.6, 0.7)]), 0.0)
-    assert proved_status(problem, law, 0.5 + gap, 2**-10) is status
-    assert proved_status(problem, replace(law, reason="none"), 0.5, 1.0) is Status.UNDECIDED
+    run = LongRun((0.5, 0.75), np.array([share, (0.6, 0.7)]), 0.0)
+    assert proved_status(problem, run, 0.5 + gap, 2**-10) is status
+    assert proved_status(problem, replace(run, flaw=UNPROVED), 0.5, 1.0) is Status.UNDECIDED
 
 
 @pytest.mark.parametrize("rewards, scale", [([3.0, -1.0], 4), ([-5.0, -5.0], 5), ([0.0, 0.0], 1)])
@@ -423,7 +458,7 @@ def test_unit_of_gaps(rewards, scale):
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
 def test_claims_may_be_off_by_rounding_in_their_own_unit(scale):
-    """1e-8 of the span of the rewards (0.9 here) or of a share, in the sum over all pairs for the law."""
+    """1e-8 of the span of the rewards (0.9 here) or of a share, in the sum over all pairs for the occupancy."""
     mdp = PROBLEM.mdp
     problem = PROBLEM.with_mdp(MDP(mdp.P, mdp.r * scale, mdp.s_of))
     solution, unit = solve(problem), 0.9e-8 * scale
@@ -438,7 +473,7 @@ def test_claims_may_be_off_by_rounding_in_their_own_unit(scale):
         moved = bumped(bumped(solution.occupancy, 0, -part * 0.5e-8), 1, part * 0.5e-8)
         messages = verify(problem, replace(solution, occupancy=moved)).messages
         assert messages == (
-            () if ok else ("visitation and occupancy are not the long-run law of the policy",)
+            () if ok else ("visitation and occupancy are not the long-run shares of time of the policy",)
         )
     for off, ok in ((0.9e-9, True), (1.5e-9, False)):
         messages = verify(problem, replace(solution, policy=bumped(solution.policy, 0, off))).messages
@@ -490,7 +525,8 @@ def test_a_ceiling_allows_for_every_term_of_its_sums(seed, monkeypatch):
     """In a coarse arithmetic: m terms are off by m eps of their sizes, and no more than three times that."""
     problem = random_problem(seed)
     mdp, G, rng = problem.mdp, problem.members.toarray(), np.random.default_rng(seed)
-    bias, prices = rng.normal(size=mdp.n_states), rng.normal(size=problem.n_quotas)
+    bias = rng.normal(size=mdp.n_states)
+    prices = facts.chargeable(problem, rng.normal(size=problem.n_quotas))
     eps = 1e-6
     fine = rounded.ceiling(problem, mdp.r, bias, prices)
     monkeypatch.setattr(rounded, "EPS", eps)
@@ -529,14 +565,14 @@ def test_hitting_times_are_scaled_until_they_hold_for_every_chain_nearby(n, eps,
 @pytest.mark.parametrize("scale", [1e-3, 1e3])
 @pytest.mark.parametrize("push", ["shorter", "aside"])
 @pytest.mark.parametrize("arithmetic", [rounded, exact])
-def test_a_wrong_candidate_costs_what_the_law_says(arithmetic, push, scale, monkeypatch):
-    """A law that loses a thousandth, or is moved by it: intervals hold the truth and are no wider than proved."""
+def test_a_wrong_candidate_costs_what_it_is_off(arithmetic, push, scale, monkeypatch):
+    """Shares that lose a thousandth, or are moved by it: intervals hold the truth, no wider than proved."""
     mdp = MDP(PROBLEM.mdp.P, (PROBLEM.mdp.r - 0.5) * scale, PROBLEM.mdp.s_of)
     problem, policy = PROBLEM.with_mdp(mdp), np.full(6, 0.5)
     nu = long_run(problem, policy)
     v = nu * (1 - 1e-3) if push == "shorter" else nu + np.array([-1e-3, 1e-3, 0.0])
     monkeypatch.setattr(rounded.Chain, "shares", v)
-    found = arithmetic.law(problem, policy)
+    found = arithmetic.long_run(problem, policy)
     w = rounded.Chain.of(mdp, policy).hitting_times(int(np.argmax(v)))
     Q = 0.5 * (mdp.P.toarray()[::2] + mdp.P.toarray()[1::2])
     loss = 1 - v.sum() if arithmetic is rounded else 0.0
@@ -550,14 +586,14 @@ def test_a_wrong_candidate_costs_what_the_law_says(arithmetic, push, scale, monk
     assert np.ptp(found.shares, axis=1) == pytest.approx(2 * (spread + loss), abs=1e-12)
 
 
-def test_a_law_allows_for_every_term_of_its_sums(monkeypatch):
+def test_intervals_allow_for_every_term_of_their_sums(monkeypatch):
     """In a coarse arithmetic: entries of the chain, its sums by column, and shares are off by eps a term."""
     mdp, policy, eps = PROBLEM.mdp, np.full(6, 0.5), 1e-6
     nu = long_run(PROBLEM, policy)
     s0 = int(np.argmax(nu))
     w = rounded.Chain.of(mdp, policy).hitting_times(s0)
     monkeypatch.setattr(rounded, "EPS", eps)
-    found = rounded.law(PROBLEM, policy)
+    found = rounded.long_run(PROBLEM, policy)
     entry = 2 + 4 + 2 * (2 + 2)  # two actions, and rows of policy and model that sum to one but for rounding
     needed = (2 * 2 + 2 * entry) * (nu * w).sum() + 1  # two entries in a column; one for the mass
     assert needed <= found.error / eps <= 3 * needed
@@ -609,20 +645,21 @@ def test_a_ceiling_by_hand(coarse):
     assert found == top - paid + 2 * COARSE * (top + paid)
 
 
-def coarse_law(monkeypatch, v=(0.5, 0.375), steps=(0.0, 2.0)):
-    """Law of half and half in the first state, from a candidate that is not quite the law; its error terms."""
+def coarse_run(monkeypatch, v=(0.5, 0.375), steps=(0.0, 2.0)):
+    """The long run of half and half in the first state, from a candidate that is a bit off; its error terms."""
     monkeypatch.setattr(rounded.Chain, "shares", np.array(v))
-    monkeypatch.setattr(rounded.Chain, "hitting_times", lambda chain, s: np.array(steps))
-    found = rounded.law(by_hand(), np.array([0.5, 0.5, 1.0]))
+    monkeypatch.setattr(rounded.Chain, "hitting_times", lambda chain, s, tol: np.array(steps))
+    found = rounded.long_run(by_hand(), np.array([0.5, 0.5, 1.0]))
     first, second = 2 + 4 + 2 * (2 + 2), 1 + 4 + 2 * (1 + 2)  # of an entry: actions, then rows of pi and of P
     hit = 2 * (1 + 4 * COARSE) / (1 - COARSE * (2 + 2 + 2 * second + 2 * 2))
-    entries = 2 * (0.25 * first * 0.5 + 0.5 * second * 0.375)
-    residual = 0.375 - 0.3125 + COARSE * ((2 + 2) * (0.3125 + 0.375) + entries)
+    inflow, outflow = 0.25 * 0.5, 0.5 * 0.375
+    entries = 2 * (first * inflow + second * outflow)
+    residual = outflow - inflow + COARSE * ((2 + 2) * (inflow + outflow) + entries)
     return found, residual * hit * (1 + 8 * COARSE), 1 - 0.875 + COARSE
 
 
-def test_a_law_by_hand(coarse, monkeypatch):
-    found, spread, loss = coarse_law(monkeypatch)
+def test_a_long_run_by_hand(coarse, monkeypatch):
+    found, spread, loss = coarse_run(monkeypatch)
     assert found.error == pytest.approx(spread + loss, abs=1e-13)
     size = 0.25 + 3 * 0.25 + 2 * 0.375
     radius = COARSE * 0.25 + 2 * 3 * WIDE * size + (2 + 8) * COARSE * size + 5 * spread + 3 * loss
@@ -633,7 +670,7 @@ def test_a_law_by_hand(coarse, monkeypatch):
 
 
 def test_small_shares_by_hand(coarse, monkeypatch):
-    """Relative errors of 1/64 and 1/32 are closer than the error of the whole law."""
+    """Relative errors of 1/64 and 1/32 are closer than the error of all of it."""
     asked = []
 
     def relative_error(push, sizes, v, s0, rounding):
@@ -641,10 +678,10 @@ def test_small_shares_by_hand(coarse, monkeypatch):
         return np.array([1 / 64, 1 / 32])
 
     monkeypatch.setattr(rounded, "relative_error", relative_error)
-    coarse_law(monkeypatch)
+    coarse_run(monkeypatch)
     assert not asked  # three quotas are few
     monkeypatch.setattr(rounded, "_MANY", 2)
-    found, _, _ = coarse_law(monkeypatch)
+    found, _, _ = coarse_run(monkeypatch)
     assert asked == [([0.75 + 1.0, 0.25 + 1.0], [2, 2], [0.5, 0.375], 0, 14)]
     for k, (share, pairs, off) in enumerate(((0.5, 2, 1 / 64), (0.375, 1, 1 / 32), (0.25, 1, 1 / 64))):
         around = (
@@ -652,7 +689,7 @@ def test_small_shares_by_hand(coarse, monkeypatch):
         )
         assert found.shares[k] == pytest.approx((share - around, share + around), abs=1e-13)
     monkeypatch.setattr(rounded, "_MANY", 3)
-    coarse_law(monkeypatch)
+    coarse_run(monkeypatch)
     assert len(asked) == 1
 
 
@@ -695,18 +732,18 @@ def test_times_that_leave_no_margin_at_all_prove_nothing(monkeypatch):
 
 
 def test_claims_at_their_edges(monkeypatch):
-    """A law known to 1/8 and claims to 2**-10: both together are allowed, to the bit, and not a bit more."""
+    """Shares known to 1/8 and claims to 2**-10: what is proved and that are allowed, and not a bit more."""
     monkeypatch.setattr(checker, "_CLAIM_TOL", 2.0**-10)
-    tol, bit, half = 2.0**-3 + 2.0**-10, 2.0**-40, np.array([0.5, 0.5])
+    tol, bit, half = 2.0**-10, 2.0**-40, np.array([0.5, 0.5])
     quotas = [Quota("first", states=[0], at_least=0.25), Quota("second", states=[1], at_least=0.25)]
     problem = Problem(MDP(np.full((2, 2), 0.5), [3.0, -1.0], [0, 1]), quotas)
-    law = Law((0.5, 1.5), np.array([[0.25, 0.5], [0.375, 0.75]]), 0.125)
+    run = LongRun((0.5, 1.5), np.array([[0.25, 0.5], [0.375, 0.75]]), 0.125, visitation=half)
     honest = replace(
         solve(problem), policy=np.ones(2), visitation=half, occupancy=half, gain=1.0, shares=half
     )
 
     def said(**change):
-        return list(checker._policy_messages(problem, replace(honest, **change), law))
+        return list(checker._policy_messages(problem, replace(honest, **change), run))
 
     assert said() == []
     for edge, beyond in ((0.5 - 4 * tol, -bit), (1.5 + 4 * tol, bit)):
@@ -721,7 +758,7 @@ def test_claims_at_their_edges(monkeypatch):
         )
     assert said(occupancy=np.array([0.5 + tol, 0.5])) == []
     assert said(occupancy=np.array([0.5 + tol, 0.5 + bit])) == [
-        "visitation and occupancy are not the long-run law of the policy"
+        "visitation and occupancy are not the long-run shares of time of the policy"
     ]
 
 
@@ -793,7 +830,7 @@ def test_weights_by_hand(price, ceiling):
     assert exact.ceiling(weighted, *witness) == ceiling
     assert rounded.ceiling(weighted, *witness) == pytest.approx(ceiling, abs=1e-13)
     for arithmetic in (exact, rounded):
-        ((low, high),) = arithmetic.law(
+        ((low, high),) = arithmetic.long_run(
             weighted, np.array([0.5, 0.5, 1.0])
         ).shares  # a third of the time each
         assert low <= 0.5 <= high and high - low < 1e-13
@@ -809,7 +846,7 @@ def test_infeasible_without_a_proof_is_undecided(problem, policy, in_rationals):
     )  # fmt: skip
     verdict = verify(problem, forged, exact=in_rationals)
     assert verdict.ok is False and verdict.status is Status.UNDECIDED
-    assert verdict.messages == ("the status infeasible is not proved: the witnesses show undecided",)
+    assert verdict.messages[0] == "the status infeasible is not proved: the witnesses show undecided"
 
 
 def test_a_verdict_says_what_was_proved_and_how():
@@ -817,13 +854,14 @@ def test_a_verdict_says_what_was_proved_and_how():
         verdict = verify(PROBLEM, SOLUTION, exact=in_rationals)
         assert verdict.ok is True and verdict.exact is in_rationals
         low, high = verdict.shares.T
+        assert verdict.worst_slack == pytest.approx(SOLUTION.worst_slack, abs=1e-12)
         assert (low <= SOLUTION.shares + 1e-12).all() and (SOLUTION.shares - 1e-12 <= high).all()
         refused = verify(PROBLEM, replace(SOLUTION, tol=0.0), exact=in_rationals)
         assert refused.ok is False and refused.exact is in_rationals
 
 
 def test_a_share_may_miss_its_bounds_by_the_tolerance_to_the_bit(monkeypatch):
-    monkeypatch.setattr(checker, "FAIR_TOL", 2.0**-10)
+    monkeypatch.setattr(facts, "FAIR_TOL", 2.0**-10)
     problem = Problem(
         MDP(np.eye(2)[[1, 0]], [1.0, 0.0], [0, 1]), [Quota("q", states=[0], at_least=0.25, at_most=0.5)]
     )
@@ -832,8 +870,8 @@ def test_a_share_may_miss_its_bounds_by_the_tolerance_to_the_bit(monkeypatch):
         (0.25 - 2.0**-9, 0.5, False),
         (0.25, 0.5 + 2.0**-9, False),
     ):
-        law = Law((1.0, 1.0), np.array([[low, high]]), 0.0)
-        assert (proved_status(problem, law, 1.0, 1e-9) is Status.OPTIMAL) is fair
+        run = LongRun((1.0, 1.0), np.array([[low, high]]), 0.0)
+        assert (proved_status(problem, run, 1.0, 1e-9) is Status.OPTIMAL) is fair
 
 
 @pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="a long double is a double here")
@@ -845,8 +883,8 @@ def test_sums_are_taken_in_long_doubles():
 
 def test_a_chain_at_hand_is_the_one_that_is_proved():
     split = Chain.of(MDP(np.eye(3), np.zeros(3), np.arange(3)), np.ones(3))
-    assert "3 closed classes" in rounded.law(PROBLEM, SOLUTION.policy, split).reason
-    assert rounded.law(PROBLEM, SOLUTION.policy, Chain.of(PROBLEM.mdp, SOLUTION.policy)).reason == ""
+    assert "3 closed classes" in rounded.long_run(PROBLEM, SOLUTION.policy, split).reason
+    assert rounded.long_run(PROBLEM, SOLUTION.policy, Chain.of(PROBLEM.mdp, SOLUTION.policy)).reason == ""
 
 
 def test_rows_that_are_off_by_rounding_are_divided_by_their_exact_sums():
@@ -857,7 +895,9 @@ def test_rows_that_are_off_by_rounding_are_divided_by_their_exact_sums():
     assert exact._policy(one, np.array([0.25, 0.25])) == [Fraction(1, 2)] * 2
     problem, off = Problem(one, [Quota("first", pairs=[0], at_least=0.1)]), 1 + 2.0**-31
     for arithmetic in (rounded, exact):
-        assert arithmetic.law(problem, np.full(2, 0.5 * off)).shares.mean() == pytest.approx(0.5, abs=1e-12)
+        assert arithmetic.long_run(problem, np.full(2, 0.5 * off)).shares.mean() == pytest.approx(
+            0.5, abs=1e-12
+        )
 
 
 @pytest.mark.parametrize("arithmetic", [rounded, exact])
@@ -868,9 +908,9 @@ def test_states_that_are_left_for_good_and_sets_of_everything(arithmetic):
         mdp, [Quota("all", states=[0, 1, 2], at_least=0.5), Quota("last", states=[2], at_most=0.5)]
     )
     assert find_witness(Chain.of(mdp, np.ones(3))).s0 == 1
-    law = arithmetic.law(problem, np.ones(3))
-    assert law.shares == pytest.approx(np.array([[1, 1], [0, 0]]), abs=1e-13)
-    assert law.shares.min() == 0 and law.shares.max() == 1 and law.gain == pytest.approx((3, 3))
+    run = arithmetic.long_run(problem, np.ones(3))
+    assert run.shares == pytest.approx(np.array([[1, 1], [0, 0]]), abs=1e-13)
+    assert run.shares.min() == 0 and run.shares.max() == 1 and run.gain == pytest.approx((3, 3))
 
 
 @pytest.mark.parametrize("state, pair", [("s1", 2), ("s2", 4)])
@@ -886,18 +926,18 @@ def test_a_policy_that_is_none_is_named_by_its_state(state, pair):
         ({"conflict": (3,)}, "the conflict is not among the 3 quotas, or has fewer of them than reach"),
         ({"conflict": (-1,)}, "the conflict is not among the 3 quotas, or has fewer of them than reach"),
         ({"conflict": ()}, "the conflict is not among the 3 quotas, or has fewer of them than reach"),
-        ({"reach": np.array([np.nan])}, "reach is not an array of finite numbers of shape (1,)"),
-        ({"reach_bias": np.zeros((2, 3))}, "reach_bias is not an array of finite numbers of shape (1, 3)"),
-        ({"factor_bias": np.zeros(2)}, "factor_bias is not an array of finite numbers of shape (3,)"),
+        ({"reach": np.array([np.nan])}, "reach holds numbers that are not finite"),
+        ({"reach_bias": np.zeros((2, 3))}, "reach_bias has shape (2, 3), expected (1, 3)"),
+        ({"factor_bias": np.zeros(2)}, "factor_bias has shape (2,), expected (3,)"),
         (
             {"factor_prices": np.full(3, np.inf)},
-            "factor_prices is not an array of finite numbers of shape (3,)",
+            "factor_prices holds numbers that are not finite",
         ),
         (
             {"nearest_at_least": np.zeros(4)},
-            "nearest_at_least is not an array of finite numbers of shape (3,)",
+            "nearest_at_least has shape (4,), expected (3,)",
         ),
-        ({"nearest_at_most": np.zeros(2)}, "nearest_at_most is not an array of finite numbers of shape (3,)"),
+        ({"nearest_at_most": np.zeros(2)}, "nearest_at_most has shape (2,), expected (3,)"),
     ],
 )
 def test_explanations_that_do_not_fit_the_problem(infeasible, change, said):

@@ -6,8 +6,11 @@ import pytest
 from fairmdp import MDP, Chain, Problem, ProblemError, Quota, scenarios, solve_lp
 from fairmdp.learning.certify import CERTIFYING, certify
 from fairmdp.learning.counts import Counts, seed_stream
+from fairmdp.learning.estimate import Inquiry
+from fairmdp.learning.plugin import learn_plugin
 from fairmdp.learning.rollouts import ladder, run_policy
-from fairmdp.solvers.plugin import learn_plugin
+
+pytestmark = pytest.mark.slow
 
 UNIFORM = np.full(6, 0.5)  # on the paper's instance: every share is 1/3, the gain 0.25
 
@@ -51,6 +54,7 @@ class Rewarded:
 # --- intervals
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rigorous", [False, True])
 @pytest.mark.parametrize("name, samples, runs", [("paper3", 3000, 60), ("garnet", 20_000, 20)])
 def test_intervals_hold_together(name, samples, runs, rigorous):
@@ -73,6 +77,7 @@ def test_intervals_hold_together(name, samples, runs, rigorous):
         assert np.sum(held) >= 0.95 * runs - 2 * np.sqrt(0.05 * 0.95 * runs)
 
 
+@pytest.mark.slow
 def test_intervals_have_the_width_of_their_level(mdp, simulator):
     """Half of the runs must fail where half may: an interval that is too wide is no interval."""
     problem = Problem(mdp, owing(0.3))
@@ -90,6 +95,7 @@ def test_rewards_far_from_zero_keep_their_error(mdp):
     assert 0.005 < found.gain_high - found.gain_low < 0.05
 
 
+@pytest.mark.slow
 def test_slow_chain_is_covered_without_bias():
     """Cycles at the heavy state are mostly of length 1, a few of hundreds: cutting those off would bias."""
     slow = MDP([[0.99, 0.01], [0.01, 0.99], [0.5, 0.5]], [0.0, 1.0, 0.0], [0, 1, 1])
@@ -103,6 +109,7 @@ def test_slow_chain_is_covered_without_bias():
     assert abs(np.mean(means) - 0.5) < 3 * np.std(means) / 5
 
 
+@pytest.mark.slow
 def test_batch_means_where_no_state_returns_often():
     n = 3000
     ring = MDP(np.roll(np.eye(n), 1, axis=1) * 0.5 + 0.5 / n, np.arange(n) / n, np.arange(n))
@@ -128,7 +135,8 @@ def test_half_of_the_level_is_held_back_for_the_approximation(mdp, simulator):
     """Where all of it was spent, 92 % of the certificates of a slow chain held, not 95 %."""
     found = certify(simulator, UNIFORM, owing(0.3), samples=5000, delta=0.05, seed=3)
     seeds = seed_stream(3, CERTIFYING)
-    spent, _ = run_policy(simulator, Problem(mdp, owing(0.3)), UNIFORM, 5000, 0.025, seeds, None, map)
+    problem = Problem(mdp, owing(0.3))
+    spent = run_policy(Inquiry(simulator, problem, UNIFORM, 5000, 0.025, seeds, None, None, map))
     assert (found.gain_low, found.gain_high) == (spent.low[-1], spent.high[-1])
 
 
@@ -144,6 +152,7 @@ def test_verdicts(simulator):
     assert found.verdicts == ("fair", "undecided") and found.verdict == "undecided"
 
 
+@pytest.mark.slow
 def test_more_samples_decide(simulator):
     found = certify(simulator, UNIFORM, owing(0.327), samples=5000)
     assert found.verdict == "undecided" and 1000 < found.more_samples < 10**7

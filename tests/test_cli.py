@@ -1,5 +1,7 @@
 """The command line as a user meets it: screens, exit codes, and never a traceback."""
 
+import csv
+import io
 import json
 import re
 import subprocess
@@ -9,8 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import fairmdp as fm
 import fairmdp.cli
 from fairmdp import Solution, load, scenarios, verify
+from fairmdp.io import Source
+from fairmdp.views import exports
 
 
 def test_solve_shows_gain_proof_shares_prices_and_policy(run, tmp_path):
@@ -64,6 +69,9 @@ def test_saved_solutions_are_rechecked(run):
     assert "name the problem as you did when it was solved" in out
     edited = json.loads(Path("a.json").read_text())
     edited["gain"] += 0.01
+    Path("b.json").write_text(json.dumps(edited))
+    assert "gap: this is not what follows from the file's other fields" in run("verify", *words, "b.json")[2]
+    del edited["gap"]
     Path("b.json").write_text(json.dumps(edited))
     code, out, _ = run("verify", *words, "b.json")
     assert code == 1 and "NOT CONFIRMED" in out and "is not the policy's" in out
@@ -160,7 +168,7 @@ def test_mirror_prints_rows_and_ends_with_the_certified_policy(run, tmp_path):
 
 def test_out_of_time_is_exit_code_4(run):
     code, out, _ = run("solve", "three-state", "--method", "colgen", "--seconds", "1e-6", "--json")
-    assert code == 4 and "out of time" in json.loads(out)["notes"][0]
+    assert code == 4 and json.loads(out)["stopped"] == "out of time"
 
 
 def test_mirror_takes_a_budget_of_time_and_gives_json(run):
@@ -224,23 +232,64 @@ def test_running_out_of_memory_and_interrupts_are_messages(run, monkeypatch):
         def fail(*_, error=error, **__):
             raise error
 
-        monkeypatch.setattr("fairmdp.solvers.auto.solve", fail)
+        monkeypatch.setattr("fairmdp.solve", fail)
         got, _, err = run("solve", "three-state")
         assert got == code and words in err
 
 
-@pytest.mark.parametrize("words", [["--help"], ["--version"], ["solve", "three-state", "--json"]])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["--version"], ["solve", "three-state"], ["solve", "three-state", "--json"]]
+)
 def test_installed_command_runs_without_heavy_imports(words):
-    """Start-up: neither numba nor matplotlib nor rich is touched by a small solve."""
+    """Start-up: neither numba nor matplotlib nor rich nor what learners need is touched by a small solve."""
     script = (
         "import sys; sys.argv = ['fairmdp', *sys.argv[1:]]; import fairmdp.cli\n"
         "try: fairmdp.cli.main()\n"
         "except SystemExit as end: code = end.code\n"
-        "heavy = {'numba', 'matplotlib', 'rich', 'pydantic'} & set(sys.modules)\n"
+        "heavy = {'numba', 'matplotlib', 'rich', 'pydantic', 'scipy.special'} & set(sys.modules)\n"
         "sys.exit(f'imported {heavy}' if heavy else code)"
     )
     done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_help_of_the_program_loads_no_command():
+    script = (
+        "import sys; sys.argv = ['fairmdp', '--help']; import fairmdp.cli\n"
+        "try: fairmdp.cli.main()\n"
+        "except SystemExit: pass\n"
+        "sys.exit('numpy' in sys.modules or 'fairmdp.cli.solve' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True).returncode == 0
+
+
+def test_one_problem_is_built_where_only_its_bounds_are_given(run, monkeypatch):
+    built, whole = [], fairmdp.Problem.__init__
+
+    def counted(self, mdp, quotas=(), **rest):
+        built.append((quotas, rest))
+        whole(self, mdp, quotas, **rest)
+
+    monkeypatch.setattr(fairmdp.Problem, "__init__", counted)
+    assert run("solve", "three-state", "--rho", "0.1,0.1,0.25")[0] == 0
+    assert [bool(quotas or rest) for quotas, rest in built] == [True, False]  # and the model without quotas
+
+
+def test_quotas_of_one_line_are_added_together(monkeypatch):
+    """In the order in which they are named last, each with both of its bounds."""
+    built, whole = [], fairmdp.Problem.with_quotas
+    monkeypatch.setattr(
+        fairmdp.Problem, "with_quotas", lambda self, added: (built.append(1), whole(self, added))[1]
+    )
+    words = ("s0>=0.2", "s1<=0.5", "s0<=0.6", "s2/a1<=0.4")
+    problem = Source("three-state", rho="0.1,0.1,0.2", quotas=words).problem()
+    assert len(built) == 1 and problem.names == ("s2", "s1", "s0", "s2/a1")
+    assert problem.at_least.tolist() == [0.2, 0.1, 0.2, 0.0] and problem.at_most.tolist() == [
+        1,
+        0.5,
+        0.6,
+        0.4,
+    ]
 
 
 @pytest.mark.parametrize("command", fairmdp.cli.cli.commands)
@@ -251,3 +300,29 @@ def test_examples_in_help_stand_on_lines_of_their_own(run, command):
     assert all(line.count("fairmdp ") == 1 for line in examples)
     if command in ("solve", "frontier", "learn", "simulate", "reproduce"):
         assert len(examples) >= 2
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
+@pytest.mark.parametrize("words", [["solve", "three-state"], ["scenarios"], ["--help"]])
+def test_output_that_cannot_be_written_is_no_mistake_of_ours(words):
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-c", "from fairmdp.cli import main; main()", *words]
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert ended.returncode == 1
+    assert ended.stderr == "error: the output cannot be written: No space left on device\n"
+
+
+def test_names_in_tables_are_no_formulas():
+    """An apostrophe before what a spreadsheet would compute, and before one, so that names can be had again."""
+    names = ['=HYPERLINK("http://x")', "+1", "-1", "@a", "'b", "plain"]
+    mdp = fm.MDP(np.eye(6)[[1, 2, 3, 4, 5, 0]], [1.0] * 6, range(6), states=names)
+    problem = fm.Problem(mdp, [fm.Quota(name, [s], at_least=0.1) for s, name in enumerate(names)])
+    solution = fm.solve(problem)
+    for table, column in ((exports.policy_csv, 0), (exports.quotas_csv, 0)):
+        cells = [row[column] for row in csv.reader(io.StringIO(table(problem, solution)))][1:]
+        assert not any(cell.startswith(tuple("=+-@")) for cell in cells)
+        assert [cell.removeprefix("'") for cell in cells] == names
+    head = next(csv.reader(io.StringIO(exports.frontier_csv(fm.frontier(problem, names[0])))))
+    assert not any(cell.startswith(tuple("=+-@")) for cell in head)
+    grid = exports.grid_csv(fm.frontier_grid(problem, names[0], names[1], [0, 0.1], [0, 0.1]))
+    assert next(csv.reader(io.StringIO(grid)))[:2] == [f"'{names[0]}", f"'{names[1]}"]

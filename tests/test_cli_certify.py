@@ -9,6 +9,8 @@ from test_cli_learn import SIMULATOR
 
 from fairmdp.cli import cli
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
@@ -41,6 +43,7 @@ def test_verdicts_and_exit_codes(run, kept, quota, verdict, code):
     assert answer["upper"] is None  # needs training, which is not looked at
 
 
+@pytest.mark.slow
 def test_what_learn_and_solve_have_kept(run):
     quota = ("--quota", "1>=0.3")
     assert run("learn", "walks:walk", *quota, "--samples", "4000", "-o", "learned.json").exit_code == 0
@@ -50,6 +53,7 @@ def test_what_learn_and_solve_have_kept(run):
     assert ended.exit_code == 4 and "two-level empirical Bernstein bounds: undecided" in ended.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [(), ("--rigorous",)])
 def test_processes_change_nothing(run, kept, more):
     words = ("certify", "walks:walk", kept, "--quota", "1>=0.4", "--samples", "60000", "--json", *more)
@@ -57,6 +61,7 @@ def test_processes_change_nothing(run, kept, more):
     assert alone.exit_code == 0 and pooled.stdout == alone.stdout
 
 
+@pytest.mark.slow
 def test_simulate_in_processes_changes_nothing(run):
     run("solve", "three-state", "-o", "solved.json")
     words = ("simulate", "three-state", "solved.json", "--steps", "50", "--runs", "60", "--json")

@@ -25,29 +25,40 @@ from fairmdp import (
     solve_proximal,
     verify,
 )
-from fairmdp.certificate import on_device as certificate
+from fairmdp.backends.by_quota import layout, place
+from fairmdp.backends.cpu import proximal as numba_kernels
+from fairmdp.backends.cpu.backend import CpuBackend
+from fairmdp.backends.cuda import backend as cuda_backend
+from fairmdp.backends.cuda import chains
+from fairmdp.backends.cuda.backend import CudaBackend
+from fairmdp.backends.cuda.chains import transposed
+from fairmdp.backends.cuda.launcher import Launcher, Variant, open_cuda
+from fairmdp.backends.cuda.proximal import CudaProximal
+from fairmdp.backends.cuda.ways import CudaVectors
+from fairmdp.certificate import device as certificate
 from fairmdp.certificate import rounded
-from fairmdp.kernels import bicgstab
-from fairmdp.kernels import proximal as numba_kernels
-from fairmdp.kernels.bellman import Chain as ChainRows
-from fairmdp.kernels.bellman import Sweeps
-from fairmdp.kernels.cuda import chains, sweeps
-from fairmdp.kernels.cuda.chains import transposed
-from fairmdp.kernels.cuda.krylov import CudaVectors
-from fairmdp.kernels.cuda.launcher import Variant, open_cuda
-from fairmdp.kernels.cuda.proximal import CudaProximal
-from fairmdp.kernels.cuda.sweeps import CudaSweeps
-from fairmdp.solvers import columns, dual, on_device
-from fairmdp.solvers import mirror_sweep as mirror_sweeps
+from fairmdp.certificate.claim import certify
+from fairmdp.chains import bicgstab
+from fairmdp.chains.policy import uniform_policy
+from fairmdp.chains.sweeps import ChainRows
+from fairmdp.deadline import Stop
+from fairmdp.mirror import batch as mirror_sweeps
+from fairmdp.mirror.batch import mirror_sweep
+from fairmdp.mirror.steps import Steps
+from fairmdp.solution.solution import Check, Note, Remark
+from fairmdp.solvers.auto import choose, solve_on
 from fairmdp.solvers.colgen import solve_colgen
-from fairmdp.solvers.mirror_steps import Steps
-from fairmdp.solvers.mirror_sweep import mirror_sweep
-from fairmdp.solvers.policy import uniform_policy
-from fairmdp.solvers.prices import paid, price_box
-from fairmdp.solvers.proximal_layout import layout, place
+from fairmdp.solvers.dual import Tuning, run_dual
+from fairmdp.solvers.prices import dual_value, price_box
+from fairmdp.solvers.registry import METHODS
+from fairmdp.solvers.request import Request
+
+pytestmark = pytest.mark.slow
+
+CERTIFICATES_DIFFER = Note(Remark.CERTIFICATES_DIFFER)
 
 
-@pytest.fixture(scope="module", params=["host", "gpu"])
+@pytest.fixture(scope="module", params=["host", pytest.param("gpu", marks=pytest.mark.gpu)])
 def launcher(request, tmp_path_factory):
     """The kernels of the dual solver: their source in one thread on the CPU, and on a GPU."""
     if request.param == "gpu":
@@ -65,8 +76,7 @@ def on_launcher(launcher, monkeypatch):
 
 def use(launcher, monkeypatch):
     if launcher.xp is np:
-        monkeypatch.setattr(on_device, "open_cuda", lambda name: launcher)
-        monkeypatch.setattr(on_device, "require_memory", lambda *args: "")
+        monkeypatch.setattr(cuda_backend, "open_cuda", lambda name: launcher)
 
 
 @pytest.mark.parametrize("first", range(40))
@@ -82,7 +92,7 @@ def assert_agrees(problem):
     assert not sol.has_policy or sol.upper >= solve_lp(problem).gain - 1e-8 * (np.ptp(problem.mdp.r) or 1.0)
     if sol.status is Status.OPTIMAL:
         assert abs(sol.gain - cpu.gain) <= 1e-6 * (np.ptp(problem.mdp.r) or 1.0)
-        assert "stalled" in sol.method or sol.notes[-1] == "certified on the GPU and again on the CPU"
+        assert (sol.check, sol.device) == (Check.BOTH, "cuda") and CERTIFICATES_DIFFER not in sol.notes
 
 
 def test_same_steps_as_on_the_cpu(on_launcher):
@@ -96,7 +106,7 @@ def test_same_steps_as_on_the_cpu(on_launcher):
 def test_problem_on_the_device(on_launcher, launcher):
     problem = scenarios.garnet(n_states=2000, n_quotas=4, tightness=0.99, seed=3)
     sol, cpu = solve(DeviceProblem.of(problem, launcher.put)), solve_dual(problem)
-    assert sol.status is Status.OPTIMAL and sol.notes == ("certified on the GPU",)
+    assert sol.status is Status.OPTIMAL and (sol.check, sol.notes) == (Check.CUDA, ())
     assert sol.gain == pytest.approx(cpu.gain, abs=1e-6)
     policy = launcher.get(sol.policy)
     assert problem.members @ (
@@ -109,7 +119,7 @@ def test_impossible_problem_on_the_device(on_launcher, launcher):
     problem = scenarios.three_state(rho=[0.1, 0.1, 0.6])
     assert solve_dual(problem).status is Status.INFEASIBLE
     sol = solve_dual(DeviceProblem.of(problem, launcher.put))
-    assert sol.status is Status.INFEASIBLE and sol.notes == ("certified on the GPU",)
+    assert sol.status is Status.INFEASIBLE and (sol.check, sol.notes) == (Check.CUDA, ())
 
 
 # --- models that mix slowly --------------------------------------------------------------------------------
@@ -126,7 +136,7 @@ def test_columns_agree_with_the_cpu(on_launcher, launcher, first):
         if sol.status is Status.OPTIMAL:
             allowed = 1e-6 * (np.ptp(problem.mdp.r) or 1.0)
             assert abs(sol.gain - cpu.gain) <= allowed and abs(there.gain - cpu.gain) <= allowed
-            assert sol.notes[-1] == "certified on the GPU and again on the CPU"
+            assert sol.check is Check.BOTH and sol.notes == ()
 
 
 def slow(at_least=0.5):
@@ -137,18 +147,20 @@ def slow(at_least=0.5):
     return Problem(lattice_queue(6), quotas)
 
 
-@pytest.fixture
-def without_factors(monkeypatch):
-    """Small models are taken for large ones."""
-    for module, name in ((columns, "_FACTORED"), (sweeps, "FACTORED")):
-        monkeypatch.setattr(module, name, 0)
+# Small models are taken for large ones.
+WITHOUT_FACTORS = replace(cuda_backend.ON_GPU, factored=0, patient=0)
 
 
-def test_a_queue_on_the_device(on_launcher, launcher, without_factors):
+def opened(launcher, problem, tuning=None):
+    """Backend of a problem that is on the device."""
+    return CudaBackend(DeviceProblem.of(problem, launcher.put), lambda name: launcher, tuning=tuning)
+
+
+def test_a_queue_on_the_device(launcher):
     problem = slow()
-    cpu, sol = solve_colgen(problem), solve(DeviceProblem.of(problem, launcher.put))
-    assert sol.method.endswith("on the GPU; chosen because the model mixes slowly and its quotas are few")
-    assert sol.status is Status.OPTIMAL and sol.notes == ("certified on the GPU",)
+    cpu, sol = solve_colgen(problem), solve_on(opened(launcher, problem, WITHOUT_FACTORS), Request())
+    assert (sol.method, sol.device, sol.reason) == ("colgen", "cuda", "slow and few")
+    assert sol.status is Status.OPTIMAL and (sol.check, sol.notes) == (Check.CUDA, ())
     assert sol.gain == pytest.approx(cpu.gain, abs=1e-6)
     policy = launcher.get(sol.policy)
     nu = Chain.of(problem.mdp, policy).shares
@@ -156,25 +168,24 @@ def test_a_queue_on_the_device(on_launcher, launcher, without_factors):
     np.testing.assert_allclose(problem.members @ (policy * nu[problem.mdp.s_of]), sol.shares, atol=1e-11)
 
 
-def test_law_of_a_slow_chain(launcher, without_factors):
+def test_long_run_of_a_slow_chain(launcher):
     """Sweeps stop far too early; the proof, and what is shown, come from Krylov spaces."""
     problem = slow()
-    device, pi = device_set(launcher, problem), uniform_policy(problem.mdp)
-    device.most = 40
+    device, pi = opened(launcher, problem, WITHOUT_FACTORS), uniform_policy(problem.mdp)
     shares = problem.members @ (pi * Chain.of(problem.mdp, pi).shares[problem.mdp.s_of])
-    law = certificate.law(device, launcher.put(pi))
-    assert (law.shares[:, 0] <= shares).all() and (shares <= law.shares[:, 1]).all()
-    assert np.diff(law.shares, axis=1).max() < 1e-9
-    claim = dict(tol=1e-6, method="", counters={}, notes=())
-    sol = on_device.conclude_on_device(device, launcher.put(pi), device.full(0.0), np.zeros(3), **claim)
+    run = certificate.long_run(device, launcher.put(pi))
+    assert (run.shares[:, 0] <= shares).all() and (shares <= run.shares[:, 1]).all()
+    assert np.diff(run.shares, axis=1).max() < 1e-9
+    claim = dict(tol=1e-6, method="", counters={}, began=0.0)
+    sol = certify(device, launcher.put(pi), device.full(0.0), np.zeros(3), **claim)
     np.testing.assert_allclose(sol.shares, shares, atol=1e-11)
 
 
-def test_law_of_a_chain_that_leaves_its_first_state_for_good(launcher):
-    P = np.array([[0.0, 1.0, 0.0], [0.0, 0.4, 0.6], [0.0, 0.3, 0.7]])
+def test_long_run_of_a_chain_that_leaves_its_first_state_for_good(launcher):
+    P = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0]])  # periodic: sweeps do not settle it
     problem = Problem(MDP(P, [0.0, 1.0, 2.0], [0, 1, 2]), [Quota("last", states=[2], at_least=0.1)])
-    law = certificate.law(device_set(launcher, problem).patient(), launcher.put(np.ones(3)))
-    assert law.shares[0] == pytest.approx([2 / 3, 2 / 3], abs=1e-12)
+    run = certificate.long_run(opened(launcher, problem), launcher.put(np.ones(3)))
+    assert run.shares[0] == pytest.approx([1 / 2, 1 / 2], abs=1e-12)
 
 
 def test_policy_of_an_occupancy(launcher):
@@ -183,7 +194,7 @@ def test_policy_of_an_occupancy(launcher):
     x, choice = rng.random(mdp.n_pairs), rng.integers(mdp.pair_ptr[:-1], mdp.pair_ptr[1:])
     idle = rng.random(mdp.n_states) < 0.3
     x[idle[mdp.s_of]] = 0.0
-    pi = launcher.get(device_set(launcher, problem).read_policy(launcher.put(x), launcher.put(choice), 0.0))
+    pi = launcher.get(opened(launcher, problem).read_policy(launcher.put(x), launcher.put(choice)))
     played = np.isin(np.arange(mdp.n_pairs), choice)
     busy = np.where(idle, 1.0, np.add.reduceat(x, mdp.pair_ptr[:-1]))
     np.testing.assert_allclose(pi, np.where(idle[mdp.s_of], played, x / busy[mdp.s_of]), rtol=1e-14)
@@ -197,21 +208,19 @@ def test_a_start_on_the_device(on_launcher, launcher):
     assert again.counters["columns"] < sol.counters["columns"] / 2
 
 
-def test_columns_go_on_where_newton_stalls(on_launcher, launcher, monkeypatch):
-    monkeypatch.setattr(dual, "_PATIENCE", 0)
-    problem = slow()
-    sol = solve_dual(DeviceProblem.of(problem, launcher.put))
-    assert sol.method.startswith("dual, which stalled, then colgen") and sol.method.endswith("on the GPU")
-    assert sol.status is Status.OPTIMAL and sol.notes == ("certified on the GPU",)
+def test_columns_go_on_where_newton_stalls(on_launcher, launcher):
+    sol = solve_dual(DeviceProblem.of(slow(), launcher.put), tuning=Tuning(patience=0))
+    assert (sol.method, sol.tried, sol.device) == ("colgen", ("dual",), "cuda")
+    assert sol.status is Status.OPTIMAL and (sol.check, sol.notes) == (Check.CUDA, ())
 
 
 def test_a_model_that_mixes_fast_goes_to_newton(on_launcher, launcher):
     sol = solve(scenarios.garnet(n_states=300, n_quotas=2), device="cuda")
-    assert sol.method.startswith("dual") and "mixes fast" in sol.method
+    assert (sol.method, sol.reason) == ("dual", "fast and few")
 
 
 def test_a_model_too_large_to_look_at_goes_to_newton(on_launcher, launcher, monkeypatch):
-    follow, calls = CudaSweeps.follow, []
+    follow, calls = CudaBackend.follow, []
 
     def crowded(self, pi):
         calls.append(pi)
@@ -219,15 +228,77 @@ def test_a_model_too_large_to_look_at_goes_to_newton(on_launcher, launcher, monk
             raise MemoryError
         return follow(self, pi)
 
-    monkeypatch.setattr(CudaSweeps, "follow", crowded)
+    monkeypatch.setattr(CudaBackend, "follow", crowded)
     sol = solve(scenarios.garnet(n_states=300, n_quotas=2), device="cuda")
-    assert sol.status is Status.OPTIMAL and sol.method.endswith("chosen because its quotas are few")
+    assert sol.status is Status.OPTIMAL and (sol.method, sol.reason) == ("dual", "few")
+
+
+def met_by_the_uniform_policy():
+    problem = scenarios.garnet(n_states=300, n_quotas=3, seed=0)
+    uniform = uniform_policy(problem.mdp)
+    x = uniform * Chain.of(problem.mdp, uniform).shares[problem.mdp.s_of]
+    return problem.with_bounds(0.98 * (problem.members @ x))
+
+
+def test_a_search_that_is_stopped_ends_with_a_fair_policy(on_launcher, launcher):
+    """Without any time the uniform policy is what is left, and fair; so it is on the CPU."""
+    problem = met_by_the_uniform_policy()
+    for asked, device in ((problem, "cuda"), (DeviceProblem.of(problem, launcher.put), "cpu")):
+        sol = solve(asked, method="dual", seconds=1e-6, device=device)
+        assert sol.status is Status.FEASIBLE and sol.stopped is Stop.OUT_OF_TIME and sol.device == "cuda"
+        assert sol.worst_slack >= -1e-9 and sol.upper <= problem.mdp.r.max() + 1e-9
+    assert verify(problem, solve(problem, method="dual", seconds=1e-6, device="cuda")).ok
+
+
+def test_an_unfair_policy_is_mixed_on_the_device(launcher):
+    problem = met_by_the_uniform_policy()
+    backend, nothing = opened(launcher, problem), np.zeros(3)
+    greedy = launcher.put(solve(problem.without_quotas()).policy)
+    claim = dict(tol=1e-6, method="", counters={}, began=0.0, stopped=Stop.INTERRUPTED)
+    unfair = certify(backend, greedy, backend.full(0.0), nothing, **claim)
+    assert unfair.status is Status.UNDECIDED
+    methods = {**METHODS, "dual": replace(METHODS["dual"], run=lambda *ask: unfair)}
+    fair = solve_on(backend, Request(), "dual", methods=methods)
+    assert fair.status is Status.FEASIBLE and [note.remark for note in fair.notes] == [
+        Remark.MIXED_WITH_UNIFORM
+    ]
+    assert 0 < fair.notes[0].value < 1 and fair.gain > solve(problem, seconds=1e-6, method="dual").gain
+
+
+def test_another_method_follows_on_the_device_where_one_stalls(launcher):
+    problem = scenarios.garnet(n_states=300, n_quotas=3, seed=1)
+    run = METHODS["dual"].run
+    methods = {
+        **METHODS,
+        "dual": replace(METHODS["dual"], run=lambda *ask: replace(run(*ask), status=Status.UNDECIDED)),
+    }
+    backend = CudaBackend(problem, lambda name: launcher)
+    sol = solve_on(backend, Request(), methods=methods)
+    assert (sol.status, sol.method, sol.tried) == (Status.OPTIMAL, "lp", ("dual",))
+
+
+def test_a_model_is_uploaded_once(launcher):
+    """Choosing, Newton's method, column generation after it and both certificates share it."""
+    problem, sent = slow(), []
+
+    class Counting(Launcher):
+        def put(self, array):
+            sent.append(array is problem.mdp.P.data)
+            return super().put(array)
+
+    counting = (
+        Counting(np, launcher._load, 2, 1, 1) if launcher.xp is np else pytest.skip("counted on the host")
+    )
+    backend = CudaBackend(problem, lambda name: counting)
+    choose(backend)
+    sol = run_dual(backend, Request(), Tuning(patience=0))
+    assert sol.tried == ("dual",) and sol.check is Check.BOTH and sum(sent) == 1
 
 
 def test_a_model_without_quotas_on_the_device(on_launcher, launcher):
     problem = slow().without_quotas()
     sol = solve(DeviceProblem.of(problem, launcher.put))
-    assert sol.status is Status.OPTIMAL and sol.method.startswith("colgen")
+    assert sol.status is Status.OPTIMAL and sol.method == "colgen"
     assert sol.gain == pytest.approx(solve_colgen(problem).gain, abs=1e-6)
 
 
@@ -235,7 +306,7 @@ def test_a_model_without_quotas_on_the_device(on_launcher, launcher):
 def test_an_impossible_queue_on_the_device(on_launcher, launcher, method):
     problem = slow(0.9)
     sol = solve(DeviceProblem.of(problem, launcher.put), method=method)
-    assert sol.status is Status.INFEASIBLE and sol.notes == ("certified on the GPU",)
+    assert sol.status is Status.INFEASIBLE and (sol.check, sol.notes) == (Check.CUDA, ())
     assert not sol.has_policy and np.isnan(sol.gain) and np.isnan(launcher.get(sol.policy)).all()
     nothing = np.zeros(problem.mdp.n_pairs)
     assert rounded.ceiling(problem, nothing, launcher.get(sol.bias), sol.prices) < 0
@@ -275,22 +346,22 @@ def test_bicgstab_agrees_with_a_dense_solve(launcher, where, chain):
     n, pin = len(P), len(P) // 2
     A = np.eye(n) - P
     A[:, pin] += 1
-    exact = np.linalg.solve(A.T, np.eye(n)[pin])  # the law
+    exact = np.linalg.solve(A.T, np.eye(n)[pin])  # the stationary distribution
     f, put, get = np.random.default_rng(2).normal(size=n), launcher.put, launcher.get
     there, back = bicgstab_vectors(launcher, where, P, pin)
     found = bicgstab.solve(there, put(f), 1e-11, span=True)
     h = get(found.x)
     assert found.left <= 1e-11 and np.ptp(f + P @ h - h) <= 2e-11
     assert np.ptp(h - np.linalg.solve(A, f)) <= 1e-7
-    nu, error, _ = bicgstab.law(back, put(np.arange(1.0, n + 1) / (n * (n + 1) / 2)), 1e-12)
+    nu, error, _ = bicgstab.stationary(back, put(np.arange(1.0, n + 1) / (n * (n + 1) / 2)), 1e-12)
     assert error <= 1e-12
     np.testing.assert_allclose(get(nu), exact, atol=1e-10)
-    _, error, products = bicgstab.law(back, nu, 1e-12)  # from itself
+    _, error, products = bicgstab.stationary(back, nu, 1e-12)  # from itself
     assert error <= 1e-12 and products <= 400
 
 
 def bicgstab_vectors(launcher, where, P, pin):
-    """Systems of the bias and of the law: in terms of arrays, and of kernels."""
+    """Systems of the bias and of the stationary distribution: in terms of arrays, and of kernels."""
     if where == "arrays":
         M = launcher.put(P)
         return bicgstab.Vectors(lambda x: x - M @ x + x[pin]), bicgstab.Vectors(lambda x: x - x @ M)
@@ -323,12 +394,13 @@ def wide_problem(seed=0):
     return Problem(mdp, quotas)
 
 
+@pytest.mark.slow
 def test_more_actions_than_a_block_has_room_for(launcher):
     problem = wide_problem()
     mdp = problem.mdp
     rng = np.random.default_rng(1)
     h, mu = rng.normal(size=mdp.n_states), np.array([0.3, 0.2])
-    cpu, device = Sweeps(mdp, problem.members, mdp.r), device_set(launcher, problem)
+    cpu, device = CpuBackend(problem), opened(launcher, problem)
     put, get = launcher.put, launcher.get
     for tau in (0.05, 1e9):  # at the second one every action is played
         found, wanted = device.improve(put(h), mu, tau), cpu.improve(h, mu, tau)
@@ -352,6 +424,7 @@ def test_transpose_of_a_chain(launcher, room, monkeypatch):
     assert_transposed(launcher, 1300)
 
 
+@pytest.mark.slow
 def test_transpose_of_a_chain_by_threads(threaded):
     assert_transposed(threaded, 600)
 
@@ -371,7 +444,7 @@ def assert_transposed(launcher, n):
 # --- a quota for every state ---------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module", params=["host", "gpu"])
+@pytest.fixture(scope="module", params=["host", pytest.param("gpu", marks=pytest.mark.gpu)])
 def proximal_launcher(request, tmp_path_factory):
     if request.param == "gpu":
         gpu()
@@ -392,15 +465,17 @@ def per_state(n, seed=0):
     return Problem(mdp, rho=0.3 * Chain.of(mdp, uniform_policy(mdp)).shares)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tol", [1e-3, 1e-6])
 def test_per_state_agrees_with_the_cpu(on_proximal_launcher, tol):
     problem = per_state(200)
     sol, cpu = solve_proximal(problem, tol=tol, device="cuda"), solve_proximal(problem, tol=tol)
     assert sol.status is Status.OPTIMAL and verify(problem, sol).ok
-    assert sol.notes == ("solved on the GPU, certified on the CPU",) and cpu.notes == ()
+    assert (sol.device, sol.check, sol.notes) == ("cuda", Check.CPU, ()) and cpu.device == "cpu"
     assert abs(sol.gain - cpu.gain) <= tol * np.ptp(problem.mdp.r)
 
 
+@pytest.mark.slow
 def test_groups_of_states_agree_with_the_cpu(on_proximal_launcher):
     mdp = scenarios.garnet(150, 4, 4, n_quotas=0, seed=3).mdp
     shares = Chain.of(mdp, uniform_policy(mdp)).shares
@@ -428,7 +503,7 @@ def test_newton_directions_agree_with_the_cpu(proximal_launcher, size):
     found = []
     for kernels in (numba_kernels, CudaProximal(proximal_launcher)):
         put = kernels.put
-        model = place(problem, order, kernels).model
+        model = place(problem, order, problem.mdp.r[order.pairs], kernels).model
         scratch, d = kernels.scratch_for(model), put(np.zeros(200))
         kernels.direction(model, scratch, put(z), put(loose), put(g), put(damping), 1e-6, 300, d)
         found.append(kernels.get(d))
@@ -444,7 +519,7 @@ def test_newton_steps_agree_with_the_cpu(proximal_launcher):
     found = []
     for kernels in (numba_kernels, CudaProximal(proximal_launcher)):
         put, get = kernels.put, kernels.get
-        model = place(problem, layout(problem), kernels).model
+        model = place(problem, layout(problem), problem.mdp.r, kernels).model
         there = [put(x.copy()) for x in (start, h, g, d, u, q, extra)]
         start_, h_, g_, d_, u_, q_, extra_ = there
         numbers = kernels.resist(model, 0.3, start_, h_, g_), *kernels.along(model, 0.3, start_, h_, g_, d_)
@@ -456,11 +531,12 @@ def test_newton_steps_agree_with_the_cpu(proximal_launcher):
     assert 0 < moved.sum() < S and np.allclose(found[0][-1][~moved], extra[~moved] / 2)
 
 
+@pytest.mark.slow
 def test_per_state_problem_on_the_device(on_proximal_launcher):
     launcher = on_proximal_launcher
     problem = per_state(500)
     sol = solve_proximal(DeviceProblem.of(problem, launcher.put), tol=1e-4)
-    assert sol.status is Status.OPTIMAL and sol.notes[-1] == "certified on the GPU"
+    assert sol.status is Status.OPTIMAL and sol.check is Check.CUDA
     exact = Chain.of(problem.mdp, launcher.get(sol.policy)).shares
     assert np.abs(sol.shares / exact - 1).max() <= 1e-11
     assert sol.worst_slack >= -1e-12
@@ -469,7 +545,7 @@ def test_per_state_problem_on_the_device(on_proximal_launcher):
 # --- many runs of Algorithm 1 --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("where", ["host", "gpu"])
+@pytest.mark.parametrize("where", ["host", pytest.param("gpu", marks=pytest.mark.gpu)])
 def test_mirror_sweep_makes_the_runs_of_the_cpu(where, tmp_path, monkeypatch):
     if where == "gpu":
         gpu()
@@ -498,18 +574,13 @@ def threaded(tmp_path_factory):
     return host_launcher("proximal", tmp_path_factory.mktemp("threads"), threads=64)
 
 
-def device_set(launcher, problem, **arrays):
-    """Kernel set of a problem with its rewards as they are, some arrays of the model replaced."""
-    there = DeviceProblem.of(problem, launcher.put)
-    return CudaSweeps(launcher, replace(there, mdp=replace(there.mdp, **arrays)), 0.0, 1.0)
-
-
+@pytest.mark.slow
 def test_lanes_agree_with_one_thread(threaded):
     problem = random_problem(2)
     mdp, K = problem.mdp, problem.n_quotas
     rng = np.random.default_rng(0)
     h, mu = rng.normal(size=mdp.n_states), rng.normal(size=K)
-    cpu, device = Sweeps(mdp, problem.members, mdp.r), device_set(threaded, problem)
+    cpu, device = CpuBackend(problem), opened(threaded, problem)
     backup, expected = device.improve(h, mu, 0.5), cpu.improve(h, mu, 0.5)
     for found, wanted in zip(backup, expected, strict=True):
         np.testing.assert_allclose(found, wanted, atol=1e-12)
@@ -521,16 +592,18 @@ def test_lanes_agree_with_one_thread(threaded):
     found = device.totals(backup.pi, nu, h)
     np.testing.assert_allclose(found[0], shares, atol=1e-12)
     assert found[1:] == pytest.approx((gain, mean))
-    device.most = cpu.most = 4
     H, wanted = (
-        device.block(chain, backup.pi, shares, None, 0.0)[0],
-        cpu.block(chain, backup.pi, shares, None, 0.0)[0],
+        there.way("sweeps", most=4).biases(
+            chain, there.quota_block(backup.pi, shares), None, problem.n_quotas, 0.0
+        )[0]
+        for there in (device, cpu)
     )
     np.testing.assert_allclose(H[:, :K], wanted, atol=1e-6)
     C = cpu.curvature(backup.pi, nu, np.ascontiguousarray(H[:, :K]))
     np.testing.assert_allclose(device.curvature(backup.pi, nu, H), C, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_products_by_lanes(tmp_path):
     """The kernels of BiCGStab in blocks of 64 real threads."""
     if shutil.which("g++") is None:
@@ -554,10 +627,12 @@ def test_products_by_lanes(tmp_path):
     assert vectors._rows.lanes > 1
 
 
+@pytest.mark.slow
 def test_last_probability_is_derived(launcher):
     assert_last_is_derived(launcher)
 
 
+@pytest.mark.slow
 def test_last_probability_is_derived_by_lanes(threaded):
     assert_last_is_derived(threaded)
 
@@ -567,7 +642,9 @@ def assert_last_is_derived(launcher):
     mdp = problem.mdp
     single = mdp.P.data.astype(np.float32)
     single[mdp.P.indptr[1:] - 1] = np.nan  # never read
-    device = device_set(launcher, problem, val=launcher.put(single))
+    there = DeviceProblem.of(problem, launcher.put)
+    there = replace(there, mdp=replace(there.mdp, val=launcher.put(single)))
+    device = CudaBackend(there, lambda name: launcher)
     exact = mdp.P.copy()
     exact.data = single.astype(float)
     last = exact.indptr[1:] - 1
@@ -576,7 +653,8 @@ def assert_last_is_derived(launcher):
     rng = np.random.default_rng(0)
     h, mu = rng.normal(size=mdp.n_states), rng.normal(size=problem.n_quotas)
     backup = device.improve(launcher.put(h), mu, 0.5)
-    values = mdp.r + problem.members.T @ mu + exact @ h
+    r = (mdp.r - mdp.r.min()) / np.ptp(mdp.r)
+    values = r + problem.members.T @ mu + exact @ h
     best = np.maximum.reduceat(values, mdp.pair_ptr[:-1]) - h
     assert backup.top == pytest.approx(best.max(), abs=1e-12)
     chain = device.follow(backup.pi)
@@ -590,20 +668,20 @@ def test_ceiling_bounds_the_rounded_one(launcher):
     h, mu = rng.normal(size=problem.mdp.n_states), rng.normal(size=problem.n_quotas)
     low, high = price_box(problem)
     mu = np.clip(mu, np.where(np.isfinite(high), -np.inf, 0), np.where(np.isfinite(low), np.inf, 0))
-    found = certificate.ceiling(device_set(launcher, problem), launcher.put(h), mu)
+    found = certificate.ceiling(opened(launcher, problem), launcher.put(h), mu)
     wanted = rounded.ceiling(problem, problem.mdp.r, h, mu)
     assert found == pytest.approx(wanted, rel=1e-12)
     top = (problem.mdp.r + problem.members.T @ mu + problem.mdp.P @ h - h[problem.mdp.s_of]).max()
-    assert found >= top - paid(mu, low, high)
+    assert found >= top - dual_value(mu, low, high)
 
 
-def test_law_contains_the_exact_shares(launcher):
+def test_long_run_contains_the_exact_shares(launcher):
     problem = random_problem(2)
     pi = uniform_policy(problem.mdp)
-    device = device_set(launcher, problem).patient()
-    law = certificate.law(device, launcher.put(pi))
+    device = opened(launcher, problem)
+    run = certificate.long_run(device, launcher.put(pi))
     x = pi * Chain.of(problem.mdp, pi).shares[problem.mdp.s_of]
     shares, gain = problem.members @ x, problem.mdp.r @ x
-    assert (law.shares[:, 0] <= shares).all() and (shares <= law.shares[:, 1]).all()
-    assert law.gain[0] <= gain <= law.gain[1]
-    assert np.diff(law.shares, axis=1).max() < 1e-9
+    assert (run.shares[:, 0] <= shares).all() and (shares <= run.shares[:, 1]).all()
+    assert run.gain[0] <= gain <= run.gain[1]
+    assert np.diff(run.shares, axis=1).max() < 1e-9

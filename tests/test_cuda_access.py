@@ -11,8 +11,8 @@ import pytest
 from tests.cuda_host import gpu
 
 from fairmdp import DeviceError, ProblemError, scenarios, solve
-from fairmdp.kernels.cuda.launcher import Variant, _first_gpu, open_cuda, out_of_memory_is_a_message, source
-from fairmdp.kernels.cuda.upload import PIECE, WORKERS, Uploader
+from fairmdp.backends.cuda.launcher import Variant, _first_gpu, open_cuda, out_of_memory_is_a_message, source
+from fairmdp.backends.cuda.upload import PIECE, WORKERS, Uploader
 
 # --- copies to the device ----------------------------------------------------------------------------------
 
@@ -24,6 +24,7 @@ def uneven_arrays():
     yield rng.uniform(size=(PIECE // 32, 9))[:, ::2]
 
 
+@pytest.mark.gpu
 def test_large_arrays_arrive_on_the_gpu():
     launcher = gpu()
     for array in uneven_arrays():
@@ -54,6 +55,7 @@ def test_pieces_cover_an_array():
 # --- the sources for a GPU's own compiler ------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", [Variant(), Variant(2, False, True), Variant(8, True, False)])
 @pytest.mark.parametrize("name", ["sweeps", "proximal", "mirror"])
 def test_nvcc_takes_the_sources(name, variant, tmp_path):

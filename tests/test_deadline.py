@@ -2,20 +2,29 @@
 
 import math
 import time
+from functools import partial
 
 import numpy as np
 import pytest
 
 from fairmdp import Chain, Problem, ProblemError, Status, scenarios, solve, verify
-from fairmdp.report import solution_text
-from fairmdp.solvers import conflict, dual
-from fairmdp.solvers import deadline as deadline_module
-from fairmdp.solvers.conclude import conclude
-from fairmdp.solvers.deadline import INTERRUPTED, OUT_OF_TIME, Deadline, OutOfTimeError, stop_note
-from fairmdp.solvers.policy import uniform_policy
-from fairmdp.solvers.repair import fall_back
+from fairmdp import deadline as deadline_module
+from fairmdp.backends.opening import open_backend
+from fairmdp.certificate.claim import certify_policy
+from fairmdp.chains.policy import uniform_policy
+from fairmdp.deadline import Deadline, OutOfTimeError, Stop, stop_of
+from fairmdp.solution.solution import Remark
+from fairmdp.solvers import colgen, conflict, dual
+from fairmdp.solvers.connect import fall_back
+from fairmdp.solvers.infeasible import reasons
+from fairmdp.views.text import solution_text
 
 HARD = scenarios.garnet(n_states=3000, tightness=0.99, seed=1)
+NONE = conflict.Tuning(lp_pairs=0)  # no linear program says why
+WITHOUT_PROGRAMS = {
+    "dual": partial(dual.solve_dual, tuning=dual.Tuning(conflict=NONE)),
+    "colgen": partial(colgen.solve_colgen, tuning=colgen.Tuning(conflict=NONE)),
+}
 PER_STATE = Problem(HARD.mdp, rho=np.full(3000, 1e-5))
 
 
@@ -26,7 +35,7 @@ PER_STATE = Problem(HARD.mdp, rho=np.full(3000, 1e-5))
 def test_out_of_time(method, problem):
     """No time at all, or too little for HiGHS: a policy and a ceiling for want of better ones."""
     sol = solve(problem, method=method, seconds=1e-6 if method != "lp" else 0.2)
-    assert OUT_OF_TIME in sol.notes and verify(problem, sol).ok
+    assert sol.stopped is Stop.OUT_OF_TIME and verify(problem, sol).ok
     assert sol.status is Status.FEASIBLE  # the uniform policy is, so that no search need end with less
     assert sol.upper <= problem.mdp.r.max() + 1e-9
 
@@ -43,7 +52,7 @@ def test_what_was_found_by_then_is_kept(method, monkeypatch):
             late.append(row)
 
     sol = solve(HARD, method=method, tol=1e-9, seconds=1e5, progress=watch)
-    assert OUT_OF_TIME in sol.notes and sol.status is Status.FEASIBLE and verify(HARD, sol).ok
+    assert sol.stopped is Stop.OUT_OF_TIME and sol.status is Status.FEASIBLE and verify(HARD, sol).ok
     assert sol.upper < 0.9 and sol.gap < 0.1
 
 
@@ -64,9 +73,7 @@ def test_an_unfair_policy_is_mixed_with_the_uniform_one(monkeypatch):
     assert sol.status is Status.FEASIBLE and verify(HARD, sol).ok
     uniform = solve(HARD, method="dual", seconds=1e-6)
     assert 0 <= sol.worst_slack < 1e-6 and sol.gain > uniform.gain + 0.01
-    assert any(
-        note.endswith("of the time is the uniform policy's, so that the quotas are met") for note in sol.notes
-    )
+    assert [note.remark for note in sol.notes] == [Remark.MIXED_WITH_UNIFORM] and 0 < sol.notes[0].value < 1
 
 
 def test_quotas_smaller_than_a_hair():
@@ -76,36 +83,36 @@ def test_quotas_smaller_than_a_hair():
     assert 0 < shares.min() < 1e-9
     problem, nothing = Problem(mdp, rho=0.3 * shares), np.zeros(mdp.n_states)
     greedy = solve(Problem(mdp)).policy
-    unfair = conclude(problem, greedy, nothing, nothing, tol=1e-6, method="", counters={})
+    unfair = certify_policy(problem, greedy, nothing, nothing, tol=1e-6, method="", counters={})
     assert unfair.status is Status.UNDECIDED
-    assert fall_back(problem, unfair).status is Status.FEASIBLE
+    assert fall_back(open_backend(problem), unfair).status is Status.FEASIBLE
 
 
 def test_without_a_fair_uniform_policy_nothing_is_mixed():
     sol = solve(HARD.with_bounds(HARD.at_least * 1.2), method="dual", seconds=1e-6)
-    assert sol.status is Status.UNDECIDED and sol.notes == (OUT_OF_TIME,)
+    assert sol.status is Status.UNDECIDED and sol.stopped is Stop.OUT_OF_TIME and sol.notes == ()
 
 
 @pytest.mark.parametrize("method", ["dual", "colgen"])
-@pytest.mark.parametrize("stop, note", [(OutOfTimeError, OUT_OF_TIME), (KeyboardInterrupt, INTERRUPTED)])
-def test_a_proof_outlives_the_search_for_its_reason(method, stop, note, monkeypatch):
+@pytest.mark.parametrize(
+    "stop, said", [(OutOfTimeError, Stop.OUT_OF_TIME), (KeyboardInterrupt, Stop.INTERRUPTED)]
+)
+def test_a_proof_outlives_the_search_for_its_reason(method, stop, said, monkeypatch):
     def late(*_, **__):
         raise stop
 
-    monkeypatch.setattr(conflict, "_SMALL", 0)
-    monkeypatch.setattr(conflict, "_reason", late)
+    monkeypatch.setattr(conflict.Columns, "reach", late)
     too_much = HARD.with_bounds(HARD.at_least * 1.8)
-    sol = solve(too_much, method=method)
+    sol = WITHOUT_PROGRAMS[method](too_much)
     assert sol.status is Status.INFEASIBLE and sol.infeasibility is None and verify(too_much, sol).ok
-    assert note in sol.notes and "which bias and prices prove" in solution_text("x", too_much, sol)
+    assert sol.stopped is said and "which bias and prices prove" in solution_text("x", too_much, sol)
 
 
-def test_the_reason_is_given_up_when_the_time_is_over(monkeypatch):
-    monkeypatch.setattr(conflict, "_SMALL", 0)
+def test_the_reason_is_given_up_when_the_time_is_over():
     too_much = HARD.with_bounds(HARD.at_least * 1.8)
-    proof = solve(too_much, method="colgen")
+    proof = WITHOUT_PROGRAMS["colgen"](too_much)
     with pytest.raises(OutOfTimeError):
-        conflict._reason(too_much, proof.prices, Deadline(1e-9))
+        reasons(too_much, conflict.Columns(too_much, Deadline(1e-9)), proof.prices)
 
 
 def test_deadline():
@@ -116,4 +123,4 @@ def test_deadline():
         solve(scenarios.three_state(), seconds=0)
     with pytest.raises(ProblemError, match="seconds is '5', expected a positive number"):
         solve(scenarios.three_state(), seconds="5")
-    assert stop_note(KeyboardInterrupt()) == INTERRUPTED and stop_note(OutOfTimeError()) == OUT_OF_TIME
+    assert stop_of(KeyboardInterrupt()) is Stop.INTERRUPTED and stop_of(OutOfTimeError()) is Stop.OUT_OF_TIME

@@ -7,13 +7,16 @@ import pytest
 from scipy.sparse import csr_array
 
 from fairmdp import MDP, Chain, Problem, ProblemError, Quota, Status, scenarios, solve_lp, verify
-from fairmdp.chain import policy_matrix
-from fairmdp.kernels import bellman
-from fairmdp.kernels.prefetch import NEAR
+from fairmdp.backends.base import RARE
+from fairmdp.backends.cpu import kernels
+from fairmdp.backends.cpu.backend import CpuBackend
+from fairmdp.chains import factors, sweeps
+from fairmdp.chains.policy import policy_matrix, uniform_policy
+from fairmdp.chains.prefetch import NEAR
+from fairmdp.deadline import Stop
 from fairmdp.solvers import conflict
 from fairmdp.solvers.colgen import solve_colgen
-from fairmdp.solvers.dual import solve_dual
-from fairmdp.solvers.policy import uniform_policy
+from fairmdp.solvers.dual import Tuning, solve_dual
 
 
 def random_problem(seed, *, feasible=True):
@@ -114,7 +117,7 @@ def test_interrupt_returns_what_is_proved():
             raise KeyboardInterrupt
 
     sol = solve_dual(problem, tol=1e-8, progress=stop)
-    assert "interrupted" in sol.notes[0] and verify(problem, sol).ok
+    assert sol.stopped is Stop.INTERRUPTED and verify(problem, sol).ok
     assert sol.upper <= seen[0]["upper"] + 1e-9
     assert set(seen[0]) == {"upper", "lower", "gap", "worst_slack", "seconds"}
 
@@ -143,8 +146,7 @@ def model():
     pi[rng.random(mdp.n_pairs) < 0.3] = 0
     pi[mdp.pair_ptr[:-1]] += 0.1
     pi /= np.add.reduceat(pi, mdp.pair_ptr[:-1])[mdp.s_of]
-    device = bellman.Sweeps(mdp, problem.members, mdp.r)
-    device.damping, device.most = 0.1, 5000
+    device = CpuBackend(problem, mdp.r)
     return problem, device, rng.normal(size=problem.n_quotas), rng.normal(size=mdp.n_states), pi
 
 
@@ -159,7 +161,7 @@ def test_soft_backup(model, tau):
     q, start = q_values(problem, mu, h), mdp.pair_ptr[:-1]
     best = np.maximum.reduceat(q, start)
     weights = np.exp((q - best[mdp.s_of]) / tau)
-    weights[weights < bellman.RARE] = 0
+    weights[weights < RARE] = 0
     total = np.add.reduceat(weights, start)
     e = best + tau * np.log(total) - h
     backup = device.improve(h, mu, tau)
@@ -194,48 +196,53 @@ def test_sweeps_over_more_states_than_are_near():
     n, rng = NEAR + 100, np.random.default_rng(0)
     cols = rng.integers(0, n, 3 * n).astype(np.int32)
     vals = rng.dirichlet(np.ones(3), n).ravel()
-    chain = bellman.Chain(np.arange(0, 3 * n + 1, 3), cols, vals)
+    chain = sweeps.ChainRows(np.arange(0, 3 * n + 1, 3), cols, vals)
     P = csr_array((vals, cols, chain.starts), shape=(n, n))
     nu, work = rng.dirichlet(np.ones(n)), np.empty(n)
     moved = nu.copy()
-    bellman.law_sweeps(*chain, moved, work, 0.1, 0.0, 1)
+    sweeps.stationary_sweeps(*chain, moved, work, 0.1, 0.0, 1)
     np.testing.assert_allclose(moved, 0.9 * (nu @ P) + 0.1 * nu, rtol=1e-12)
     e, h = rng.random(n), np.zeros(n)
     once = 0.9 * (P @ e) + 0.1 * e
     left = e.copy()
-    bellman.value_sweeps(*chain, h, left, work, 0.1, 0.0, 1)
+    sweeps.value_sweeps(*chain, h, left, work, 0.1, 0.0, 1)
     np.testing.assert_allclose(left - left[0], once - once[0], atol=1e-14)
     F, H = rng.random((n, 2), dtype=np.float32), rng.random((n, 2), dtype=np.float32)
     expected = F + P @ H
-    bellman.block_sweeps(*chain, F, H, np.empty_like(H), 0.0, 0.0, 1)
+    sweeps.block_sweeps(*chain, F, H, np.empty_like(H), 0.0, 0.0, 1)
     np.testing.assert_allclose(H, expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("kind", [bellman.Sweeps, bellman.Factored])
+@pytest.mark.parametrize("kind", ["sweeps", "factors"])
 def test_chain_solves(model, kind):
     problem, device, _, h, pi = model
-    if kind is bellman.Factored:
-        device = bellman.Factored(problem.mdp, problem.members, problem.mdp.r)
+    way = device.way("sweeps", damping=0.1, most=5000) if kind == "sweeps" else device.way("factors")
     chain, exact = device.follow(pi), Chain.of(problem.mdp, pi)
-    nu, error = device.law(chain, np.full(h.size, 1 / h.size), 1e-12)
+    nu, error = way.stationary(chain, np.full(h.size, 1 / h.size), 1e-12)
     assert error <= 1e-12 and np.abs(nu - exact.shares).sum() <= 1e-10
-    moved, _ = device.settle(chain, np.zeros(h.size), h, 1e-12)
+    moved, _ = way.evaluate(chain, np.zeros(h.size), h, 1e-12)
     residual = h + exact.P @ moved - moved
     assert np.ptp(residual) <= 1e-9 and residual.mean() == pytest.approx(nu @ h)
     shares = problem.members @ (pi * nu[problem.mdp.s_of])
-    H, _ = device.block(chain, pi, shares, None, 1e-5)
+    H, _ = way.biases(chain, device.quota_block(pi, shares), None, problem.n_quotas, 1e-5)
     indicator = np.add.reduceat(problem.members.T.toarray() * pi[:, None], problem.mdp.pair_ptr[:-1])
     assert np.ptp(indicator + exact.P @ H - H, axis=0).max() <= 1e-4
 
 
-def test_sparse_factors_are_the_dense_ones(monkeypatch, model):
+@pytest.mark.parametrize("restart", [0.0, 1e-12, 0.2])
+def test_factors_solve_a_chain_that_restarts(model, restart):
     _, device, _, h, pi = model
-    chain = device.follow(pi)
-    dense = bellman.Factors(chain, 3, 1e-12)
-    monkeypatch.setattr(bellman, "DENSE", 1)
-    sparse = bellman.Factors(chain, 3, 1e-12)
-    np.testing.assert_allclose(sparse.law(), dense.law(), atol=1e-12)
-    np.testing.assert_allclose(sparse.bias(h[:, None]), dense.bias(h[:, None]), rtol=1e-6, atol=1e-9)
+    n, found = h.size, factors.Factors(device.follow(pi).matrix(), 3, restart)
+    P = (1 - restart) * device.follow(pi).matrix().toarray() + restart * np.eye(n)[3]
+    nu = np.linalg.solve(np.eye(n) - P.T + np.ones((n, n)), np.ones(n))
+    np.testing.assert_allclose(found.stationary(), nu, atol=1e-12)
+    F = np.column_stack([h, h**2])
+    H = found.bias(F)
+    np.testing.assert_allclose(F - nu @ F + P @ H - H, 0.0, atol=1e-9)
+    np.testing.assert_allclose(found.bias(h), H[:, 0], atol=1e-12)
+    rest, steps = np.delete(np.arange(n), 3), found.hitting_times
+    np.testing.assert_allclose(steps[rest], 1 + P[np.ix_(rest, rest)] @ steps[rest])
+    assert steps[3] == H[3, 0] == 0
 
 
 def test_totals_curvature_and_shift(model):
@@ -274,7 +281,7 @@ def test_price_step_is_the_minimum():
                 - sum((low[k] if t[k] > 0 else high[k]) * t[k] for k in range(4) if t[k])
             )
 
-        d = bellman.price_step(A, g, mu, low, high, 2.0, 10_000)
+        d = kernels.price_step(A, g, mu, low, high, 2.0, 10_000)
         assert np.abs(d).max() <= 2.0
         for trial in d + 1e-4 * rng.normal(size=(20, 4)):
             assert value(np.clip(trial, -2, 2)) >= value(d) - 1e-12
@@ -282,16 +289,15 @@ def test_price_step_is_the_minimum():
 
 def test_uniform_start_matches_policy():
     problem = scenarios.garnet(n_states=20, seed=2)
-    device = bellman.Sweeps(problem.mdp, problem.members, problem.mdp.r)
+    device = CpuBackend(problem)
     np.testing.assert_allclose(
         device.improve(np.zeros(20), np.zeros(5), 1e9).pi, uniform_policy(problem.mdp), rtol=1e-6
     )
 
 
-def test_quotas_far_beyond_reach_are_refuted_at_the_first_step(monkeypatch):
-    monkeypatch.setattr(conflict, "_SMALL", 0)
+def test_quotas_far_beyond_reach_are_refuted_at_the_first_step():
     problem = scenarios.garnet(n_states=400, n_quotas=3, seed=5)
     beyond = problem.with_bounds(at_least=1.1 * conflict.largest_factor(problem).upper * problem.at_least)
-    sol = solve_dual(beyond)
+    sol = solve_dual(beyond, tuning=Tuning(conflict=conflict.Tuning(lp_pairs=0)))
     assert sol.status is Status.INFEASIBLE and verify(beyond, sol).ok
     assert sol.counters["steps"] == 1

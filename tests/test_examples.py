@@ -32,7 +32,7 @@ KEY_LINES = {
         "0.3267      0.7697   1.2797",
         "at 0.2 the best gain is 0.832224; solving there gives 0.832224",
     ],
-    "05_simulator": ["the policy meets every quota, with probability 0.95", "fresh samples: fair"],
+    "05_simulator": ["confirmed on 70,000 fresh samples at level 0.05", "fresh samples: fair"],
     "06_gymnasium": [
         "presents per step: 0.017555 without a cap, 0.014000 with at most 0.003 falls per step",
         "verified: True",
@@ -54,14 +54,14 @@ KEY_LINES = {
     ],
     "10_taxi_fleet": [
         "reward per step: 0.5636 without quotas, 0.5216 with them",
-        "the policy meets every quota, with probability 0.95",
+        "fresh samples at level 0.05: a policy that misses a quota would pass in at most 5 % of runs",
         "north west: 0.178 if left alone; owed 0.2, seen 0.2",
     ],
     "11_taxi_on_ray": [
         "the same policy as in one process, byte by byte: True",
         "fresh samples: fair",
     ],
-    "12_sweep": ["0.25         0.4416 +- 0.0018             0.2499"],
+    "12_sweep": ["0.25         0.4401 +- 0.0023             0.2514"],
 }
 
 
@@ -69,6 +69,7 @@ KEY_LINES = {
 WITH_WORKERS = {"11_taxi_on_ray": "ray", "12_sweep": "multiprocessing"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_example(script, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

@@ -11,7 +11,10 @@ from models import random_problem
 import fairmdp as fm
 import fairmdp.cli
 from fairmdp import MDP, FormatError, Problem, ProblemError, Quota, scenarios
-from fairmdp.io import atomic, load, save
+from fairmdp import files as atomic
+from fairmdp.backends.opening import open_backend
+from fairmdp.io import load, save
+from fairmdp.solvers.auto import choose
 
 ENDINGS = ("tra", "drn")
 
@@ -324,6 +327,18 @@ def test_wrong_quota_files_are_named(tmp_path):
         load(path)
 
 
+def test_quota_lines_that_do_not_fit_together_are_named(tmp_path):
+    lines = ['LRA>=0.25 ["home"]', 'LRA<=0.9 ["home"]', "", 'LRA<=0.2 ["home"]', 'LRA>=0.1 ["0,1"]']
+    path = written(tmp_path, {**PRISM, "quotas": "\n".join(lines)})
+    with pytest.raises(
+        FormatError, match="m.quotas: line 4: quota home asks for at_least 0.25 and at_most 0.2"
+    ):
+        load(path)
+    written(tmp_path, {"quotas": "LRA>=0.1 [home]"})
+    with pytest.raises(FormatError, match="m.quotas: line 1: quota 'LRA>=0.1 .home.': "):
+        load(path)
+
+
 def test_other_formats_have_one_reward(tmp_path):
     save(scenarios.three_state(), tmp_path / "m.npz")
     with pytest.raises(FormatError, match="nothing to choose"):
@@ -367,12 +382,13 @@ def test_what_is_no_quota_is_refused(tmp_path, text, message):
 
 
 def test_labels_do_not_change_which_method_is_picked():
-    from fairmdp.solvers.auto import choose
-
     problem = scenarios.garnet(n_states=1000, n_actions=5, seed=0)
     labels = [Quota(f"label {k}", states=[k, k + 1], at_least=0.0) for k in range(200)]
-    assert choose(problem.with_quotas(labels)) == choose(problem)
-    assert choose(Problem(problem.mdp, labels)) == choose(Problem(problem.mdp))
+    for labelled, plain in (
+        (problem.with_quotas(labels), problem),
+        (Problem(problem.mdp, labels), Problem(problem.mdp)),
+    ):
+        assert choose(open_backend(labelled)) == choose(open_backend(plain))
 
 
 # Policies

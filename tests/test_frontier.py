@@ -1,4 +1,4 @@
-"""The price of fairness: bends, slopes and ends of the curve, exactly."""
+"""The price of fairness: breakpoints, slopes and ends of the curve, exactly."""
 
 import itertools
 import json
@@ -8,19 +8,22 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from models import hiring, jobs, random_problem
+from scipy.optimize import linprog
 
-from fairmdp import Problem, ProblemError, ProcessPool, Quota, Status, frontier, scenarios, solve, verify
+from fairmdp import MDP, Problem, ProblemError, ProcessPool, Quota, Status, frontier, scenarios, solve, verify
 from fairmdp.cli import cli
 from fairmdp.frontiers import Frontier, frontier_grid, last_feasible
 from fairmdp.frontiers.family import Family
 from fairmdp.frontiers.points import TOGETHER
-from fairmdp.frontiers.report import frontier_csv, frontier_text
-from fairmdp.solvers.colgen import Sweep
+from fairmdp.solvers.colgen import WarmColumns
+from fairmdp.views import notebook
+from fairmdp.views.exports import frontier_csv
+from fairmdp.views.text import frontier_text
 
 THREE = scenarios.three_state()
 
 
-def test_three_state_bends_and_slopes():
+def test_three_state_breakpoints_and_slopes():
     curve = frontier(THREE, "s2")
     assert curve.values == pytest.approx([0, 1 / 11, 1 / 3, 9 / 19], abs=1e-9)
     assert curve.breakpoints == pytest.approx([1 / 11, 1 / 3, 9 / 19], abs=1e-9)
@@ -66,6 +69,7 @@ def test_slopes_are_prices_and_the_curve_is_concave(block):
         assert (np.abs(there.slopes - curve.slopes[long]) <= 1e-5 * steep).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", range(4))
 def test_the_gain_under_a_cap_is_concave_and_its_slopes_are_prices(block):
     """On 100 random problems, against solutions of the capped problem itself; other caps and floors stay."""
@@ -107,9 +111,9 @@ def test_a_cap_of_the_three_state_problem():
     curve = frontier(THREE, "s0", bound="at_most")
     assert curve.values == pytest.approx([1, 29 / 76, 0.1]) and curve.slopes == pytest.approx([0, 0.9])
     assert last_feasible(THREE, "s0", "at_most") == pytest.approx(0.1)
-    first, bend, last = curve.shadow_prices
+    first, middle, last = curve.shadow_prices
     assert first[:3] == pytest.approx((0, 0, 0), abs=1e-8) and first.unique is True
-    assert bend[:3] == pytest.approx((bend.price, -0.9, 0), abs=1e-8) and bend.unique is False
+    assert middle[:3] == pytest.approx((middle.price, -0.9, 0), abs=1e-8) and middle.unique is False
     assert (
         last.low == -np.inf
         and last.high == pytest.approx(-0.9)
@@ -125,7 +129,7 @@ def test_a_cap_of_the_three_state_problem():
     low = frontier(free, "s0", bound="at_most").last_feasible
     too_low = frontier(free, "s0", [0.5, 0.9 * low], bound="at_most")
     assert np.isnan(too_low.gains[1]) and low - 1e-2 <= too_low.limit <= low
-    for shown in (repr(curve), curve._repr_html_()):
+    for shown in (repr(curve), notebook.frontier_html(curve)):
         assert "cap of s0" in shown
 
 
@@ -187,12 +191,12 @@ def test_shadow_prices_are_slopes_with_a_range():
         there = curve.shadow_price((start + stop) / 2)
         assert [*there[:5]] == pytest.approx([price, price, price, start, stop], abs=1e-8)
         assert there.unique is True
-    first, bend, second, last = curve.shadow_prices
+    first, middle, second, last = curve.shadow_prices
     assert first.unique is True and first[:3] == pytest.approx((0, 0, 0), abs=1e-8)
-    assert (bend.low, bend.high) == pytest.approx((0, 99 / 190), abs=1e-8) and bend.unique is False
+    assert (middle.low, middle.high) == pytest.approx((0, 99 / 190), abs=1e-8) and middle.unique is False
     assert (second.low, second.high) == pytest.approx((99 / 190, 171 / 80), abs=1e-8)
     assert last.low == pytest.approx(171 / 80, abs=1e-6) and last.high == np.inf and last.unique is False
-    assert curve.shadow_price(curve.values[1]) == bend
+    assert curve.shadow_price(curve.values[1]) == middle
     assert curve.relative_prices[2] == pytest.approx(0.24, abs=1e-9)
     assert curve.share_changes[0].tolist() == [0, 0, 0]
     assert curve.share_changes[-1] == pytest.approx(curve.shares[-1] - curve.shares[0])
@@ -249,7 +253,7 @@ def test_a_value_that_was_not_settled_is_not_called_infeasible():
 def test_columns_are_kept_when_only_the_bounds_change():
     """A sweep agrees with cold solutions, is certified at every value, and adds few columns."""
     problem = scenarios.jobs(queue=9, capacity=1, max_arrivals=1, max_withdrawals=1)
-    sweep, columns = Sweep(), 0
+    sweep, columns = WarmColumns(), 0
     for value in np.linspace(0, 0.9, 10):
         asked = problem.with_bounds([0, value])
         kept, cold = sweep.solve(asked), solve(asked, method="colgen")
@@ -263,6 +267,7 @@ def test_columns_are_kept_when_only_the_bounds_change():
     assert sweep.solve(asked).gain == pytest.approx(cold.gain, abs=2e-6)  # and back
 
 
+@pytest.mark.slow
 def test_engines_do_not_change_a_frontier():
     problem = scenarios.jobs(queue=9, capacity=1, max_arrivals=1, max_withdrawals=1)
     values = np.linspace(0, 1, 11)
@@ -293,7 +298,7 @@ def test_engines_do_not_change_a_frontier():
         (lambda: frontier(THREE, "s2", bound="above"), "bound is 'above', expected 'at_least' or 'at_most'"),
         (lambda: frontier(THREE, "s2", [1.1], bound="at_most"), "values must be numbers from 1 down"),
         (lambda: frontier(THREE, bound="at_most"), "a factor is for what is owed, not for caps"),
-        (lambda: frontier(THREE, "s2", [0.1]).breakpoints, "leave values out for its bends"),
+        (lambda: frontier(THREE, "s2", [0.1]).breakpoints, "leave values out for its breakpoints"),
         (lambda: frontier(THREE, "s2", [0.1]).shadow_price(0.2), "between given values the gain is not known"),
         (lambda: frontier(THREE, "s2", [0.1], together=0), "together is 0"),
         (lambda: frontier_grid(THREE, "s2", "s2", [0.1], [0.1]), "a grid takes two different quotas by name"),
@@ -312,7 +317,7 @@ def test_command(tmp_path):
     words = ["frontier", "three-state", "s2", "--csv", str(table), "--figure", str(figure)]
     ended = CliRunner().invoke(cli, words)
     assert ended.exit_code == 0, ended.output
-    assert "0.333333   0.400000   0.126316   24.0 %   2.1375   0.3333   0.4737   +0" in ended.stdout
+    assert "0.333333   0.400000   0.126316   24.0 %   2.1375   0.3333   0.4737   0" in ended.stdout
     assert "no policy meets more than 0.473684" in ended.stdout
     assert "the other shares move: s0 " in ended.stdout
     rows = table.read_text().splitlines()
@@ -337,7 +342,7 @@ def test_command_for_two_quotas(tmp_path):
     ended = CliRunner().invoke(cli, [*words, "--csv", str(table), "--figure", str(figure)])
     assert ended.exit_code == 0, ended.output
     assert "s1 \\ s2   0.1        0.46" in ended.stdout and "- : no policy meets both" in ended.stdout
-    assert "worst slack of all +0" in ended.stdout
+    assert "worst slack of all 0" in ended.stdout
     rows = table.read_text().splitlines()
     assert rows[0] == "s1,s2,gain,upper,worst_slack,share_s0,share_s1,share_s2" and len(rows) == 5
     assert figure.read_bytes().startswith(b"%PDF")
@@ -351,3 +356,75 @@ def test_command_for_two_quotas(tmp_path):
     ):
         bad = CliRunner().invoke(cli, ["frontier", "three-state", "s2", *wrong])
         assert bad.exit_code == 2 and why in bad.output
+
+
+def small_problem(seed):
+    """Two to four states, few of them random: chains fall apart, slopes coincide, quotas bind at corners."""
+    rng = np.random.default_rng(seed)
+    S = int(rng.integers(2, 5))
+    s_of = np.repeat(np.arange(S), rng.integers(1, 4, S))
+    kind, P = rng.integers(3), np.zeros((s_of.size, S))
+    for row in P:
+        if kind == 0:
+            row[:] = rng.dirichlet(np.ones(S))
+        else:
+            row[rng.choice(S, kind, replace=False)] = 1 / kind
+    rewards = rng.integers(0, 4, s_of.size) * 10.0 ** rng.integers(-2, 3)
+    low, high = rng.uniform(0, 0.4), rng.uniform(0.5, 1)
+    first = Quota("first", states=[int(rng.integers(S))], at_least=low if rng.random() < 0.5 else 0,
+                  at_most=high if rng.random() < 0.5 else None)  # fmt: skip
+    quotas = [first, Quota("two", states=[0, 1], at_least=0.1)] if S > 2 else [first]
+    return Problem(MDP(P, rewards, s_of), quotas)
+
+
+def ceiling_of_program(problem):
+    """The fair linear program without any of our code."""
+    mdp, G = problem.mdp, problem.members.toarray()
+    flow = np.vstack([(np.eye(mdp.n_states)[mdp.s_of] - mdp.P.toarray()).T, np.ones(mdp.n_pairs)])
+    found = linprog(
+        -mdp.r,
+        A_ub=np.vstack([-G, G]), b_ub=np.concatenate([-problem.at_least, problem.at_most]),
+        A_eq=flow, b_eq=np.eye(mdp.n_states + 1)[-1],
+    )  # fmt: skip
+    return -found.fun if found.status == 0 else np.nan
+
+
+@pytest.mark.parametrize("bound", ["at_least", "at_most"])
+def test_exact_frontiers_of_small_models_end_and_are_the_linear_programs(bound):
+    """Policies that must be connected lie below their ceilings, and no step may rest on that."""
+    seen = 0
+    for seed in range(120):
+        problem = small_problem(seed)
+        try:
+            curve = frontier(problem, "first", bound=bound)
+        except ProblemError:
+            continue
+        seen += 1
+        for value in np.linspace(curve.values[0], curve.values[-1], 6)[:-1]:
+            way = -1 if bound == "at_most" else 1
+            ceiling = np.interp(way * value, way * curve.values, curve.uppers)
+            program = ceiling_of_program(Family(problem, "first", bound).at(float(value)))
+            assert ceiling == pytest.approx(program, abs=1e-7 * curve.unit), (seed, value)
+        assert (np.diff(way * curve.slopes) <= 1e-6 * curve.unit).all(), seed
+    assert seen > 50
+
+
+@pytest.mark.parametrize("low", [0.05, 0.2854452261629023, 0.45])
+def test_a_walk_over_connected_policies_ends(low):
+    """Both states either stay or swap: the best policy hangs together by a thread that costs a little gain."""
+    mdp = MDP([[0, 1.0], [1, 0], [1, 0], [0, 1]], [0.0, 0, 2, 3], [0, 0, 1, 1])
+    quotas = [Quota("q0", states=[1], at_most=0.96), Quota("q1", states=[0], at_least=low)]
+    curve = frontier(Problem(mdp, quotas), "q0", bound="at_most")
+    assert curve.values == pytest.approx([1, 1 - low, 0], abs=1e-9)
+    assert curve.slopes == pytest.approx([0, 3], abs=1e-7)
+
+
+def test_file_and_screen_show_the_same_rows():
+    curve = frontier(THREE, "s2")
+    head, *rows = (line.split(",") for line in frontier_csv(curve).splitlines())
+    shown = [line.split() for line in frontier_text("x", curve).splitlines()[3:7]]
+    where = [head.index(name) for name in ("price", "start", "stop")]
+    for row, cells in zip(rows[:-1], shown[:-1], strict=True):
+        assert [float(row[k]) for k in where] == pytest.approx([float(cell) for cell in cells[5:8]], abs=1e-4)
+        assert row[head.index("unique")] == "True"
+    assert rows[-1][where[0]] == "" and shown[-1][-4:-1] == ["-"] * 3

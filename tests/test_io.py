@@ -14,7 +14,11 @@ import pytest
 from scipy.sparse import csr_array
 
 from fairmdp import MDP, FairMDPError, FormatError, Problem, ProblemError, Quota, Solution, scenarios, solve
-from fairmdp.io import atomic, json_solution, load, npz_problem, save, toml_problem
+from fairmdp import files as atomic
+from fairmdp.deadline import Stop
+from fairmdp.io import load, npz_problem, save, toml_problem
+from fairmdp.solution import file as json_solution
+from fairmdp.solution.solution import Check, Note, Remark
 
 CLINIC = """\
 fairmdp = 1
@@ -187,9 +191,35 @@ def test_written_toml_has_the_documented_layout(tmp_path):
 @pytest.mark.parametrize("rho_2", [0.25, 0.6], ids=["optimal", "infeasible"])
 def test_solutions_come_back_the_same(tmp_path, rho_2):
     solution = solve(scenarios.three_state([0.1, 0.1, rho_2]))
-    solution = replace(solution, notes=("ü\nsecond line",), provenance={"a": [1, {"b": None}]})
+    solution = replace(
+        solution, provenance={"a": ["ü\nsecond line", {"b": None}]}, tried=("dual", "lp"), reason="few",
+        stopped=Stop.OUT_OF_TIME, check=Check.BOTH, device="cuda",
+        notes=(Note(Remark.CONNECTED, 1e-4), Note(Remark.AT_THE_EDGE)),
+    )  # fmt: skip
     solution.save(tmp_path / "s.json")
     same_solution(solution, Solution.load(tmp_path / "s.json"))
+
+
+@pytest.mark.parametrize(
+    "sentence, name",
+    [
+        ("lp: HiGHS simplex over all state-action pairs", "lp"),
+        ("dual, which stalled, then colgen: column generation; chosen because: so", "colgen"),
+        ("max-min: lp: HiGHS simplex over all state-action pairs", "max-min"),
+        ("a solver of one's own", "own"),
+        ("", ""),
+    ],
+)
+def test_solutions_of_version_0_1_are_read(tmp_path, sentence, name):
+    """There the method was a sentence, notes were sentences, and no field said how the search had ended."""
+    solution = solve(scenarios.three_state())
+    raw = json_solution.solution_to_dict(solution)
+    for field in ("tried", "reason", "stopped", "check", "device"):
+        del raw[field]
+    raw.update(fairmdp_solution=1, method=sentence, notes=["out of time: this is the best"])
+    again = read_solution(tmp_path, raw)
+    same_solution(replace(solution, method=name), again)
+    assert (again.notes, again.stopped, again.check) == ((), Stop.NOT, Check.CPU)
 
 
 def test_solution_json_is_strict(tmp_path):
@@ -203,13 +233,14 @@ def test_solution_json_is_strict(tmp_path):
     assert np.isnan(again.upper) and np.isnan(again.counters["x"])
 
 
-def test_derived_fields_are_ignored_on_reading(tmp_path):
+def test_derived_fields_may_be_missing_but_not_wrong(tmp_path):
     raw = solution_dict()
     worst = raw["worst_slack"]
-    raw.update(worst_slack=99, gap="none", quotas=[])
-    assert read_solution(tmp_path, raw).worst_slack == worst
-    del raw["gap"]
-    assert read_solution(tmp_path, raw).worst_slack == worst
+    for name, wrong in (("worst_slack", 99), ("gap", "none"), ("quotas", [])):
+        with pytest.raises(FormatError, match=f"{name}: this is not what follows from the file's other"):
+            read_solution(tmp_path, raw | {name: wrong})
+        del raw[name]
+        assert read_solution(tmp_path, raw).worst_slack == worst
 
 
 def test_importing_io_is_cheap():
@@ -319,19 +350,17 @@ def test_toml_bytes(tmp_path, data, message):
     assert str(caught.value).startswith(f"{path}: {message}")
 
 
-def test_toml_is_not_for_large_models(tmp_path, monkeypatch):
-    monkeypatch.setattr(toml_problem, "MAX_TRANSITIONS", 11)
-    with pytest.raises(
-        FormatError, match=r"p.toml: the model has 12 transitions, .* up to 11\n  save it as .npz"
-    ):
-        save(scenarios.three_state(), tmp_path / "p.toml")
+def test_toml_is_not_for_large_models(tmp_path):
+    with pytest.raises(FormatError, match=r"the model has 12 transitions, .* up to 11\n  save it as .npz"):
+        toml_problem.write(scenarios.three_state(), tmp_path / "p.toml", max_transitions=11)
+    with pytest.raises(FormatError, match=r"p.toml: the model has 59,9\d\d transitions, .* up to 20,000\n"):
+        save(scenarios.garnet(2000, 5, 5), tmp_path / "p.toml")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_toml_size_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr(toml_problem, "MAX_BYTES", 10)
+def test_toml_size_limit(tmp_path):
     with pytest.raises(FormatError, match=r"clinic.toml: the file has \d+ bytes, the limit is 10"):
-        load(text_file(tmp_path, CLINIC))
+        toml_problem.read(text_file(tmp_path, CLINIC), max_bytes=10)
 
 
 # Messages about paths
@@ -500,7 +529,7 @@ def test_npz_headers(folder, arrays, data, message):
     assert str(caught.value) == f"{path}: {message}"
 
 
-def test_npz_zip_bombs(folder, arrays, monkeypatch):
+def test_npz_zip_bombs(folder, arrays):
     path = rezip(folder / "p.npz", folder / "good.npz", "r.npy", file_size=2**45)
     with pytest.raises(
         FormatError, match="the member 'r' cannot hold the 35,184,372,088,832 bytes it claims"
@@ -508,16 +537,16 @@ def test_npz_zip_bombs(folder, arrays, monkeypatch):
         load(path)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as bomb:
         bomb.writestr("fairmdp.npy", bytes(10**7))
-    monkeypatch.setattr(npz_problem, "MAX_BYTES", 10**6)
     with pytest.raises(FormatError, match="the arrays take 10,000,000 bytes, the limit is 1,000,000"):
-        load(path)
+        npz_problem.read(path, max_bytes=10**6)
 
 
-def test_npz_limit_is_below_the_memory(monkeypatch):
-    monkeypatch.setattr(os, "sysconf", {"SC_PHYS_PAGES": 1000, "SC_PAGE_SIZE": 4096}.__getitem__)
-    assert npz_problem._limit() == 2_048_000
+def test_npz_limit_is_below_the_memory(folder, arrays, monkeypatch):
+    monkeypatch.setattr(os, "sysconf", {"SC_PHYS_PAGES": 1, "SC_PAGE_SIZE": 4096}.__getitem__)
+    with pytest.raises(FormatError, match=r"the arrays take [2-9],\d\d\d bytes, the limit is 2,048$"):
+        load(folder / "good.npz")
     monkeypatch.delattr(os, "sysconf")
-    assert npz_problem._limit() == npz_problem.MAX_BYTES
+    assert load(folder / "good.npz").digest == odd_names().digest
 
 
 def test_npz_zip_oddities(folder, arrays):
@@ -554,8 +583,8 @@ def read_solution(tmp_path, raw):
 
 
 @pytest.mark.parametrize("field, value, message", [
-    ("fairmdp_solution", 2, "fairmdp_solution: this is format 2, expected 1"),
-    ("fairmdp_solution", True, "fairmdp_solution: this is format true, expected 1"),
+    ("fairmdp_solution", 3, "fairmdp_solution: this is format 3, expected 2"),
+    ("fairmdp_solution", True, "fairmdp_solution: this is format true, expected 2"),
     ("colour", 1, "colour: there is no such field"),
     ("status", "great", 'status: expected optimal, feasible, infeasible, undecided, got "great"'),
     ("status", [], "status: expected optimal, feasible, infeasible, undecided, got a list"),
@@ -577,8 +606,13 @@ def read_solution(tmp_path, raw):
     ("quota_names", "abc", 'quota_names: expected a list, got "abc"'),
     ("method", None, "method: expected text, got null"),
     ("method", "\x1b[31m", r'method: expected printable text, got "\u001b[31m"'),
-    ("notes", ["\ud800"], r'notes[0]: expected printable text, got "\ud800"'),
-    ("notes", [1], "notes[0]: expected text, got 1"),
+    ("tried", ["\ud800"], r'tried[0]: expected printable text, got "\ud800"'),
+    ("tried", [1], "tried[0]: expected text, got 1"),
+    ("stopped", "late", 'stopped: expected interrupted, out of time, out of steps, got "late"'),
+    ("check", None, "check: expected cpu, cuda, cuda, then cpu, got null"),
+    ("notes", [1], "notes[0]: expected an object, got 1"),
+    ("notes", [{"remark": "x"}], "notes[0].value: this field is missing"),
+    ("notes", [{"remark": "raised", "value": "x"}], 'notes[0].value: expected a number, got "x"'),
     ("counters", [], "counters: expected an object, got a list"),
     ("counters", {"n": "x"}, 'counters.n: expected a number, got "x"'),
     ("provenance", 3, "provenance: expected an object, got 3"),
@@ -617,8 +651,8 @@ def test_infeasibility_fields(tmp_path, field, value, message):
 @pytest.mark.parametrize("text, message", [
     ("[]", "there is no field fairmdp_solution: this is not a solution file"),
     ("{}", "there is no field fairmdp_solution: this is not a solution file"),
-    ('{"fairmdp_solution": 1,\n"sta', "not valid JSON: Unterminated string starting at: line 2 column 1"),
-    ('{"fairmdp_solution": 1}', "status: this field is missing"),
+    ('{"fairmdp_solution": 2,\n"sta', "not valid JSON: Unterminated string starting at: line 2 column 1"),
+    ('{"fairmdp_solution": 2}', "status: this field is missing"),
     ('{"a": 1, "b": {"c": 1, "c": 1}}', 'the field "c" is there twice'),
     ('{"a": NaN}', "not valid JSON: NaN is no number; what is not finite is written as null"),
     ("[" * 100_000, "it is nested too deeply"),

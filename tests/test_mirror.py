@@ -1,6 +1,7 @@
 """Algorithm 1 as a user runs it: what it reaches, what it refuses, and that nothing is lost."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -21,18 +22,28 @@ from fairmdp import (
     solve_mirror,
     verify,
 )
-from fairmdp.solvers.domain import Domain
-from fairmdp.solvers.mirror import Options, solve_mirror_many
-from fairmdp.solvers.mirror_steps import PUBLISHED, Steps, theory
+from fairmdp.deadline import Stop
+from fairmdp.mirror.polytope import QuotaPolytope
+from fairmdp.mirror.solve import Options
+from fairmdp.mirror.steps import PUBLISHED, Steps, theory
+from fairmdp.views.sentences import method_text
 
 THREE = scenarios.three_state()
 GARNET = scenarios.garnet(20, 4, 4, n_quotas=6, tightness=0.9)
 QUICK = Steps(eta_x=0.002, eta_lam=0.002, radius=1.0)
 
 
+def many(problem, *, runs, workers=None, seed=0, **how):
+    """Independent runs of `solve_mirror` in threads."""
+    with ThreadPoolExecutor(workers or 2) as pool:
+        seeds = np.random.SeedSequence(seed).spawn(runs)
+        return list(pool.map(lambda each: solve_mirror(problem, seed=each, **how), seeds))
+
+
+@pytest.mark.slow
 def test_default_settings_come_within_two_thousandths():
     """95 of 100 seeds, at most 1e6 samples each: gain and every quota within 0.002."""
-    solutions = solve_mirror_many(THREE, runs=100, steps=499_700)
+    solutions = many(THREE, runs=100, steps=499_700)
     assert max(s.counters["samples"] for s in solutions) <= 1e6
     good = [abs(s.gain - 337 / 760) <= 0.002 and s.worst_slack >= -0.002 for s in solutions]
     assert sum(good) >= 95
@@ -54,7 +65,7 @@ def test_solutions_are_certified(problem):
     assert solution.upper >= best.gain - 1e-9
     assert solution.gain == pytest.approx(best.gain, abs=0.02)
     assert solution.status in (Status.FEASIBLE, Status.UNDECIDED)
-    assert f"{'dense' if problem is THREE else 'lazy'} kernel" in solution.method
+    assert f"{'dense' if problem is THREE else 'lazy'} kernel" in method_text(solution)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +83,7 @@ def test_solutions_are_certified(problem):
 )
 def test_every_kind_of_quota(quotas, kind):
     problem = Problem(GARNET.mdp, quotas)
-    assert Domain.of(problem).kind == kind
+    assert QuotaPolytope.of(problem).kind == kind
     best = solve(problem).gain
     solution = solve_mirror(problem, steps=200_000)
     assert solution.gain == pytest.approx(best, abs=0.02) and solution.upper >= best - 1e-9
@@ -82,6 +93,7 @@ def test_every_kind_of_quota(quotas, kind):
     assert GARNET.mdp.r @ x == pytest.approx(best, abs=0.03)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [1, 16])
 def test_a_simulator_gives_what_the_model_gives(batch):
     learned = learn_mirror(THREE.mdp.simulator(), THREE.quotas, samples=300_000, batch=batch)
@@ -133,7 +145,7 @@ def test_estimators_are_unbiased():
 
 @pytest.mark.parametrize("problem", [THREE, GARNET], ids=["dense", "lazy"])
 def test_workers_and_repetition_change_nothing(problem):
-    one, two = (solve_mirror_many(problem, runs=4, workers=w, steps=5000, seed=3) for w in (1, 2))
+    one, two = (many(problem, runs=4, workers=w, steps=5000, seed=3) for w in (1, 2))
     assert all(np.array_equal(a.policy, b.policy) for a, b in zip(one, two, strict=True))
     assert len({s.policy.tobytes() for s in one}) == 4
     seed = np.random.SeedSequence(5)
@@ -157,9 +169,11 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(how, tmp_path):
     path = tmp_path / "run.npz"
     problem = THREE if how == "dense" else GARNET
     if how == "simulator":
-        run = lambda **k: learn_mirror(  # noqa: E731
-            problem.mdp.simulator(), problem.quotas, samples=40_000, options=Options(**k)
-        )
+
+        def run(**k):
+            simulator = problem.mdp.simulator()
+            return learn_mirror(simulator, problem.quotas, samples=40_000, options=Options(**k)).details
+
     else:
         batch = 16 if how == "batch" else 1
         run = lambda **k: solve_mirror(problem, steps=6400, batch=batch, settings=QUICK, options=Options(**k))  # noqa: E731
@@ -193,7 +207,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
 def test_an_interrupt_keeps_what_was_computed():
     solution = solve_mirror(THREE, steps=640_000, options=Options(progress=StopAfter(10)))
     assert solution.counters["steps"] == 100_000
-    assert "stopped before all steps were made" in solution.notes
+    assert solution.stopped is Stop.OUT_OF_STEPS
     assert solution.gain == pytest.approx(337 / 760, abs=0.03)
 
 
@@ -238,7 +252,7 @@ def test_wrong_answers_are_named_and_nothing_is_lost(damage, words):
     with pytest.raises(SimulatorError, match=words) as caught:
         learn_mirror(Broken(damage), THREE.quotas, samples=40_000)
     partial = caught.value.partial
-    assert partial.steps > 200 and not partial.finished
+    assert partial.details.steps > 200 and not partial.finished
     assert np.add.reduceat(partial.policy, [0, 2, 4]) == pytest.approx([1, 1, 1])
 
 
@@ -352,5 +366,24 @@ def test_only_the_kernel_that_is_used_is_compiled():
     import subprocess
     import sys
 
-    script = "import sys, fairmdp as fm; fm.solve_mirror(fm.scenarios.three_state(), steps=1000); sys.exit('fairmdp.kernels.lazy' in sys.modules)"
+    script = "import sys, fairmdp as fm; fm.solve_mirror(fm.scenarios.three_state(), steps=1000); sys.exit('fairmdp.mirror.lazy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0
+
+
+def test_a_models_simulator_refuses_pairs_that_there_are_not():
+    simulator, rng = scenarios.three_state().mdp.simulator(), np.random.default_rng(1)
+    for action in (99, -99):
+        with pytest.raises(IndexError):
+            simulator.sample(np.array([0]), np.array([action]), rng)
+
+
+@pytest.mark.parametrize("state", [np.array([-1]), np.array([3]), np.array([2**64 - 1], np.uint64)])
+def test_next_states_that_there_are_not_are_refused_whatever_their_type(state):
+    class Strange:
+        n_states, n_actions = 3, np.ones(3, int)
+
+        def sample(self, states, actions, rng):
+            return np.repeat(state, states.size), np.zeros(states.size)
+
+    with pytest.raises(SimulatorError, match=f"next state {state[0]}\n.*\n  next states lie between 0 and 2"):
+        learn_mirror(Strange(), [], samples=1000)

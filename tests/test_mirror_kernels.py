@@ -4,8 +4,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from replay import replay
 
-from fairmdp.kernels import lazy, mirror
+from fairmdp.mirror import kernels as mirror
+from fairmdp.mirror import lazy
+from fairmdp.mirror.kernels import CROSSING, DISJOINT, NESTED, Quotas, project
+from fairmdp.mirror.polytope import atoms, laminar_tree, units_of_groups
+from fairmdp.mirror.primitives import DRAWS_PER_STEP, next_state, stream, uniform
 
 NO_DRAWS = np.zeros((0, 4), dtype=np.int64)
 
@@ -44,12 +49,28 @@ def read(model, state):
     return x, x_sum, lam, lam_sum
 
 
+def disjoint(y, unit_of, rho):
+    return project(y, unit_of, Quotas(DISJOINT, rho))
+
+
+def units_of(mdp, unit_of, rho):
+    return mirror.build_model(*mdp, unit_of, rho.size)
+
+
+def dense_x(model, state):
+    """Current x in pair order."""
+    x = np.empty(model.r.size)
+    share = np.maximum(state.nu, 0.0) / state.ws
+    x[model.order] = np.repeat(share, np.diff(model.start)) * np.maximum(state.w, 0.0)
+    return x
+
+
 def replayed(mdp, unit_of, rho, x0, draws, eta_x, eta_lam, lam_max):
     r, s_of = mdp[3], mdp[4]
     with np.errstate(divide="ignore"):
-        logx = np.log(mirror.project_blocks(x0, unit_of, rho))
+        logx = np.log(disjoint(x0, unit_of, rho))
     lam, x_sum, lam_sum = np.zeros(s_of[-1] + 1), np.zeros(r.size), np.zeros(s_of[-1] + 1)
-    mirror.replay(draws, r, s_of, unit_of, rho, eta_x, eta_lam, lam_max, logx, lam, x_sum, lam_sum)
+    replay(draws, r, s_of, unit_of, rho, eta_x, eta_lam, lam_max, logx, lam, x_sum, lam_sum)
     return logx, x_sum, lam, lam_sum
 
 
@@ -57,8 +78,8 @@ def assert_lazy_is_dense(
     mdp, unit_of, rho, x0, steps, eta_x, eta_lam, lam_max, seed=0, epoch=0, chunks=1, tol=1e-12
 ):
     """Record a lazy run, replay its draws in the log domain, compare; returns log x and the state."""
-    model = mirror.build_model(*mdp, unit_of, rho)
-    state = lazy.start_lazy(model, x0, np.zeros(mdp[4][-1] + 1), mirror.stream(seed), epoch=epoch)
+    model = units_of(mdp, unit_of, rho)
+    state = lazy.start_lazy(model, rho, x0, mdp[4][-1] + 1, stream(seed), epoch=epoch)
     draws = np.zeros((steps, 4), dtype=np.int64)
     for part in np.array_split(np.arange(steps), chunks):
         lazy.lazy_run(state, part.size, eta_x, eta_lam, lam_max, draws[part[0] : part[0] + part.size])
@@ -94,22 +115,7 @@ def test_protocol_seed_0(variant):
     uniforms = np.random.default_rng(0).random((20_000, 4))
     for chunk in np.array_split(uniforms, 3):
         mirror.run_protocol(
-            chunk,
-            indptr,
-            indices,
-            data,
-            r,
-            s_of,
-            s_of,
-            rho,
-            0.01,
-            0.01,
-            200.0,
-            variant,
-            x,
-            lam,
-            x_sum,
-            lam_sum,
+            chunk, indptr, indices, data, r, s_of, rho, 0.01, 200.0, variant, x, lam, x_sum, lam_sum
         )
     x_avg, lam_avg = GOLDEN[variant]
     assert np.abs(x_sum / 20_000 - x_avg).max() < 1e-9
@@ -135,10 +141,10 @@ def test_block_projection_is_the_sorted_one(seed):
     y = rng.lognormal(0, 3, 60)
     rho = spread(rng, 17, rng.choice([0.0, 0.5, 0.99]), half_zero=True)
     Y = np.bincount(unit_of, weights=y)
-    x = mirror.project_blocks(y, unit_of, rho)
+    x = disjoint(y, unit_of, rho)
     assert np.allclose(x, y * sorted_water_fill(Y, rho)[unit_of], rtol=1e-12)
     assert abs(x.sum() - 1) < 1e-13
-    assert np.allclose(x, mirror.project_blocks(1e-6 * y, unit_of, rho), rtol=1e-12)
+    assert np.allclose(x, disjoint(1e-6 * y, unit_of, rho), rtol=1e-12)
 
 
 def assert_kkt(y, x, sets, rho, tol):
@@ -162,17 +168,17 @@ def test_laminar_projection(seed):
     states = [np.arange(k, k + 5) for k in range(0, 30, 5)]
     sets = [np.array([3]), *groups, *states, np.array([21]), np.arange(0, 3)]
     rho = np.array([0.05, 0.4, 0.2, *rng.random(6) * 0.09, 0.08, 0.06])
-    home, rho_post, parent, first = mirror.laminar_tree(sets, rho, 40)
-    x = mirror.project_laminar(y, home, rho_post, parent, first)
+    home, rho_post, shape = laminar_tree(sets, rho, 40)
+    quotas = Quotas(NESTED, rho_post, shape)
+    x = project(y, home, quotas)
     assert_kkt(y, x, sets, rho, 1e-12)
-    assert np.allclose(x, mirror.project_laminar(1e-6 * y, home, rho_post, parent, first), rtol=1e-12)
-    atom_of, ptr, member = mirror.atoms(sets, 40)
-    assert np.allclose(x, mirror.project_overlapping(y, atom_of, rho, ptr, member), atol=1e-11)
+    assert np.allclose(x, project(1e-6 * y, home, quotas), rtol=1e-12)
+    atom_of, shape = atoms(sets, 40)
+    assert np.allclose(x, project(y, atom_of, Quotas(CROSSING, rho, shape)), atol=1e-11)
 
 
-def test_laminar_rejects_crossing_sets():
-    with pytest.raises(ValueError, match="crosses another set"):
-        mirror.laminar_tree([np.arange(0, 4), np.arange(2, 5)], np.array([0.1, 0.1]), 6)
+def test_crossing_sets_are_not_laminar():
+    assert laminar_tree([np.arange(0, 4), np.arange(2, 5)], np.array([0.1, 0.1]), 6) is None
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -182,15 +188,16 @@ def test_overlapping_projection(seed):
     sets = [np.flatnonzero(rng.random(30) < 0.5) for _ in range(4)]
     p = rng.dirichlet(np.ones(30))
     rho = 0.95 * np.array([p[g].sum() for g in sets])  # feasible by construction
-    atom_of, ptr, member = mirror.atoms(sets, 30)
-    x = mirror.project_overlapping(y, atom_of, rho, ptr, member)
-    assert np.allclose(x, mirror.project_overlapping(1e-6 * y, atom_of, rho, ptr, member), rtol=1e-9)
+    atom_of, shape = atoms(sets, 30)
+    quotas = Quotas(CROSSING, rho, shape)
+    x = project(y, atom_of, quotas)
+    assert np.allclose(x, project(1e-6 * y, atom_of, quotas), rtol=1e-9)
     price = assert_kkt(y, x, sets, rho, 1e-11)
     assert price.min() > -1e-9
 
 
 def test_units_of_groups_share_what_is_free_by_state():
-    unit_of, rho = mirror.units_of_groups(
+    unit_of, rho = units_of_groups(
         np.array([0, -1, 1, -1, -1, 0]), np.array([0.3, 0.4]), np.array([0, 0, 1, 1, 1, 2])
     )
     assert unit_of.tolist() == [0, 2, 1, 3, 3, 0] and rho.tolist() == [0.3, 0.4, 0.0, 0.0]
@@ -214,13 +221,13 @@ def test_quotas_may_sum_to_one_beyond_rounding():
     """All are pinned, and nothing is left to share out: each unit gets its quota."""
     rho = np.array([0.7, 0.3]) + 2e-16
     assert mirror.water_fill(np.array([0.7, 0.3]), rho) == 0.0
-    x = mirror.project_blocks(np.array([0.35, 0.3, 0.35]), np.array([0, 1, 0]), rho)
+    x = disjoint(np.array([0.35, 0.3, 0.35]), np.array([0, 1, 0]), rho)
     assert x == pytest.approx([0.35, 0.3, 0.35], abs=1e-15)
 
 
 def test_laminar_tree_in_postorder():
     sets = [np.array([5]), np.arange(4), np.array([1, 2]), np.array([4, 5]), np.array([2])]
-    home, rho, parent, first = mirror.laminar_tree(sets, np.array([0.1, 0.2, 0.3, 0.4, 0.5]), 7)
+    home, rho, (parent, first) = laminar_tree(sets, np.array([0.1, 0.2, 0.3, 0.4, 0.5]), 7)
     assert rho.tolist() == [0.1, 0.4, 0.5, 0.3, 0.2, 1.0]
     assert parent.tolist() == [1, 5, 3, 4, 5, -1] and first.tolist() == [0, 0, 2, 2, 2, 0]
     assert home.tolist() == [4, 3, 2, 4, 1, 0, 5]
@@ -229,8 +236,8 @@ def test_laminar_tree_in_postorder():
 def test_inner_quotas_that_fill_an_outer_one_leave_it_nothing():
     """The outer set is owed what its parts are owed: the rest of it is scaled like everything outside."""
     sets, rho = [np.array([0]), np.array([1]), np.arange(3)], np.array([0.3, 0.3, 0.6])
-    home, rho_post, parent, first = mirror.laminar_tree(sets, rho, 5)
-    x = mirror.project_laminar(np.array([0.1, 0.1, 2.0, 1.0, 5.0]), home, rho_post, parent, first)
+    home, rho_post, shape = laminar_tree(sets, rho, 5)
+    x = project(np.array([0.1, 0.1, 2.0, 1.0, 5.0]), home, Quotas(NESTED, rho_post, shape))
     assert x == pytest.approx([0.3, 0.3, 0.1, 0.05, 0.25], abs=1e-15)
 
 
@@ -244,26 +251,26 @@ def test_inner_quotas_that_fill_an_outer_one_leave_it_nothing():
     ],
 )
 def test_overlapping_groups_in_closed_form(rho, x):
-    atom_of, ptr, member = mirror.atoms([np.array([0, 1]), np.array([1, 2])], 4)
+    atom_of, shape = atoms([np.array([0, 1]), np.array([1, 2])], 4)
     y, mult = np.array([1.0, 2.0, 3.0, 4.0]), np.empty(4)
     Y = np.empty(4)
     Y[atom_of] = y
-    found = mirror.fill_overlapping(Y, np.array(rho), ptr, member, 1e-13, mult)
+    found = mirror.fill_overlapping(Y, np.array(rho), *shape, np.empty((3, 4)), mult)
     got = y * mult[atom_of]
     assert 0.0 <= found <= 1e-13 and got == pytest.approx(x, abs=1e-13)
 
 
 def test_quotas_that_cannot_be_met_leave_a_residual():
     """Two disjoint groups of 0.6 each: by turns one is met, and the other one 0.2 short."""
-    atom_of, ptr, member = mirror.atoms([np.array([0]), np.array([1])], 2)
+    atom_of, shape = atoms([np.array([0]), np.array([1])], 2)
     mult = np.empty(2)
-    found = mirror.fill_overlapping(np.ones(2), np.array([0.6, 0.6]), ptr, member, 1e-13, mult)
+    found = mirror.fill_overlapping(np.ones(2), np.array([0.6, 0.6]), *shape, np.empty((3, 2)), mult)
     assert atom_of.tolist() == [1, 0] and found == pytest.approx(0.2)
 
 
 def test_a_group_of_everything_costs_nothing():
-    atom_of, ptr, member = mirror.atoms([np.arange(3), np.array([0])], 3)
-    x = mirror.project_overlapping(np.array([1.0, 1.0, 2.0]), atom_of, np.array([0.9, 0.5]), ptr, member)
+    atom_of, shape = atoms([np.arange(3), np.array([0])], 3)
+    x = project(np.array([1.0, 1.0, 2.0]), atom_of, Quotas(CROSSING, np.array([0.9, 0.5]), shape))
     assert x == pytest.approx([0.5, 0.5 / 3, 1 / 3], abs=1e-13)
 
 
@@ -278,12 +285,12 @@ def test_replay_is_the_definition():
     x0 = np.full(15, 1 / 15)
     draws = np.column_stack([rng.integers(0, k, 300) for k in (15, 5, 15, 5)])
     logx, x_sum, lam, lam_sum = replayed(mdp, s_of, rho, x0, draws, 0.01, 0.1, 2.0)
-    x, v, total, v_total = mirror.project_blocks(x0, s_of, rho), np.zeros(5), np.zeros(15), np.zeros(5)
+    x, v, total, v_total = disjoint(x0, s_of, rho), np.zeros(5), np.zeros(15), np.zeros(5)
     for j, s2, i, s1 in draws:
         y = x.copy()
         y[i] *= np.exp(-0.01 * 15 * (v[s1] - v[s_of[i]] - r[i]))
         step = np.eye(5)[s_of[j]] - np.eye(5)[s2]
-        x, v = mirror.project_blocks(y, s_of, rho), np.clip(v - 0.1 * step, -2.0, 2.0)
+        x, v = disjoint(y, s_of, rho), np.clip(v - 0.1 * step, -2.0, 2.0)
         total, v_total = total + x, v_total + v
     assert np.allclose(np.exp(logx), x, atol=1e-14) and np.allclose(x_sum, total, atol=1e-11)
     assert np.allclose(lam, v, atol=1e-14) and np.allclose(lam_sum, v_total, atol=1e-11)
@@ -294,23 +301,22 @@ def test_dense_run_replays(eta_x):
     rng = np.random.default_rng(3)
     mdp = random_mdp(rng, 6, 3, 4)
     unit_of, rho = rng.permutation(np.arange(18) % 5), spread(rng, 5, 0.7, half_zero=True)
-    model = mirror.build_model(*mdp, unit_of, rho)
-    x0 = mirror.project_blocks(np.full(18, 1 / 18), unit_of, rho)
-    state = mirror.start_dense(model, x0, np.zeros(6), mirror.stream(5))
+    model = units_of(mdp, unit_of, rho)
+    x0 = disjoint(np.full(18, 1 / 18), unit_of, rho)
+    quotas = Quotas(DISJOINT, rho)
+    state = mirror.start_dense(model, quotas, x0, 6, stream(5))
     draws = np.zeros((2000, 4), dtype=np.int64)
     for t in range(2000):  # the draws of each step, from the stream and the current x
-        u = [mirror.uniform(state.key, 8 * t + k) for k in range(5)]
+        u = [uniform(state.key, 8 * t + k) for k in range(5)]
         i = int(u[0] * 18)
         unit = np.searchsorted(np.cumsum(np.maximum(state.nu, 0)), u[2], side="right")
         a, b = model.start[unit], model.start[unit + 1]
         j = a + np.searchsorted(np.cumsum(np.maximum(state.w[a:b], 0)), u[3] * state.ws[unit], side="right")
-        s1, s2 = (
-            mirror.next_state(model.row, model.alias, model.alias_i, p, v) for p, v in ((i, u[1]), (j, u[4]))
-        )
+        s1, s2 = (next_state(model.row, model.alias, model.alias_i, p, v) for p, v in ((i, u[1]), (j, u[4])))
         draws[t] = model.order[j], s2, model.order[i], s1
-        mirror.dense_run(model, state, 1, eta_x, 0.1, 5.0)
+        mirror.dense_run(model, quotas, state, 1, eta_x, 0.1, 5.0)
     logx, x_sum, lam, lam_sum = replayed(mdp, unit_of, rho, x0, draws, eta_x, 0.1, 5.0)
-    assert np.abs(mirror.dense_x(model, state) - np.exp(logx)).max() < 1e-12
+    assert np.abs(dense_x(model, state) - np.exp(logx)).max() < 1e-12
     got = np.zeros(18)
     got[model.order] = state.x_sum
     assert np.abs(got - x_sum).max() / 2000 < 1e-12
@@ -323,40 +329,51 @@ def test_dense_runs_of_other_quota_forms_agree_on_disjoint_groups():
     sets = [np.arange(0, 4), np.arange(4, 8)]
     rho = np.array([0.3, 0.4])
     x0 = np.full(12, 1 / 12)
-    home, rho_post, parent, first = mirror.laminar_tree(sets, rho, 12)
-    atom_of, ptr, member = mirror.atoms(sets, 12)
+    home, tree_rho, tree = laminar_tree(sets, rho, 12)
+    atom_of, groups = atoms(sets, 12)
     block_of = np.repeat([0, 1, 2], 4)
+    forms = (
+        (block_of, Quotas(DISJOINT, np.append(rho, 0.0))),
+        (home, Quotas(NESTED, tree_rho, tree)),
+        (atom_of, Quotas(CROSSING, rho, groups)),
+    )
     results = []
-    for unit_of, quota in ((block_of, np.append(rho, 0.0)), (home, rho_post), (atom_of, np.zeros(3))):
-        # the same unit order in all three, so that the same uniforms pick the same pairs
-        relabel = np.array([unit_of[0], unit_of[4], unit_of[8]])
-        model = mirror.build_model(*mdp, unit_of, quota)
-        start = mirror.start_dense(model, x0, np.zeros(6), mirror.stream(1))
-        args = (0.02, 0.05, 5.0)
-        if quota is rho_post:
-            assert np.array_equal(np.sort(relabel), [0, 1, 2])
-            mirror.dense_run_laminar(model, start, parent, first, 3000, *args)
-        elif quota.any():
-            mirror.dense_run(model, start, 3000, *args)
-        else:
-            assert mirror.dense_run_overlapping(model, start, rho, ptr, member, 3000, *args) < 1e-12
-        x = mirror.dense_x(model, start)
+    for unit_of, quotas in forms:
+        # the same unit order where the labels agree, so that the same uniforms pick the same pairs
+        labels = unit_of[[0, 4, 8]]
+        assert np.array_equal(np.sort(labels), [0, 1, 2])
+        model = mirror.build_model(*mdp, unit_of, 3)
+        start = mirror.start_dense(model, quotas, x0, 6, stream(1))
+        run = mirror.dense_run if quotas.kind == DISJOINT else mirror.dense_run_any
+        run(model, quotas, start, 3000, 0.02, 0.05, 5.0)
+        x = dense_x(model, start)
         assert abs(x.sum() - 1) < 1e-12 and x[:4].sum() > 0.3 - 1e-12 and x[4:8].sum() > 0.4 - 1e-12
-        results.append((tuple(relabel), x, start))
+        results.append((tuple(labels), x, start))
     same = [x for order, x, _ in results if order == results[0][0]]
     assert all(np.allclose(x, same[0], atol=1e-10) for x in same)
 
 
+def test_a_dense_run_under_any_quotas_takes_disjoint_ones():
+    rng = np.random.default_rng(4)
+    mdp = random_mdp(rng, 6, 2, 3)
+    quotas, unit_of = Quotas(DISJOINT, np.array([0.3, 0.4, 0.0])), np.repeat([0, 1, 2], 4)
+    model = mirror.build_model(*mdp, unit_of, 3)
+    plain, other = (mirror.start_dense(model, quotas, np.full(12, 1 / 12), 6, stream(1)) for _ in range(2))
+    mirror.dense_run(model, quotas, plain, 3000, 0.02, 0.05, 5.0)
+    mirror.dense_run_any(model, quotas, other, 3000, 0.02, 0.05, 5.0)
+    assert np.allclose(dense_x(model, plain), dense_x(model, other), atol=1e-10)
+    assert np.array_equal(plain.lam, other.lam)
+
+
 def test_dense_chunks_and_underflow():
     mdp, rho = three_state(), np.array([0.1, 0.1, 0.25])
-    model = mirror.build_model(*mdp, mdp[4], rho)
-    whole, cut = (
-        mirror.start_dense(model, np.full(6, 1 / 6), np.zeros(3), mirror.stream(2)) for _ in range(2)
-    )
-    mirror.dense_run(model, whole, 300_000, 0.01, 0.01, 200.0)
+    model = units_of(mdp, mdp[4], rho)
+    quotas = Quotas(DISJOINT, rho)
+    whole, cut = (mirror.start_dense(model, quotas, np.full(6, 1 / 6), 3, stream(2)) for _ in range(2))
+    mirror.dense_run(model, quotas, whole, 300_000, 0.01, 0.01, 200.0)
     for n in (1, 99_999, 200_000):
-        mirror.dense_run(model, cut, n, 0.01, 0.01, 200.0)
-    assert all(np.array_equal(a, b) for a, b in zip(whole, cut, strict=True))
+        mirror.dense_run(model, quotas, cut, n, 0.01, 0.01, 200.0)
+    assert all(np.array_equal(getattr(whole, f), getattr(cut, f)) for f in mirror.DENSE_STATE)
     assert whole.w.min() < -700  # x of a bad action is far below the smallest double
     assert abs(whole.x_sum.sum() / 300_000 - 1) < 1e-12
     assert abs(whole.x_sum @ mdp[3] / 300_000 - 0.4335) < 0.004  # docs/paper.md, bias floor of eta = .01
@@ -395,9 +412,9 @@ def test_lazy_is_dense_for_other_units(kind):
         unit_of, rho = np.arange(400), spread(rng, 400, 0.8, half_zero=True)
     elif kind == "groups":
         group = np.where(s_of % 5 < 3, s_of % 5, -1)
-        unit_of, rho = mirror.units_of_groups(group, np.array([0.1, 0.5, 0.2]), s_of)
+        unit_of, rho = units_of_groups(group, np.array([0.1, 0.5, 0.2]), s_of)
     else:  # 300 pairs in one unit: sampled through a tree of its own
-        unit_of, rho = mirror.units_of_groups(np.where(s_of < 75, 0, -1), np.array([0.9]), s_of)
+        unit_of, rho = units_of_groups(np.where(s_of < 75, 0, -1), np.array([0.9]), s_of)
     logx, _ = assert_lazy_is_dense(mdp, unit_of, rho, np.full(400, 1 / 400), 20_000, 0.5 / 400, 0.1, 20.0)
     assert logx.min() < -30
 
@@ -441,8 +458,8 @@ def small_run(seed=0, **options):
     rng = np.random.default_rng(10)
     mdp = random_mdp(rng, 30, 4, 5)
     rho = spread(rng, 30, 0.9)
-    model = mirror.build_model(*mdp, mdp[4], rho)
-    return model, lazy.start_lazy(model, np.full(120, 1 / 120), np.zeros(30), mirror.stream(seed), **options)
+    model = units_of(mdp, mdp[4], rho)
+    return model, lazy.start_lazy(model, rho, np.full(120, 1 / 120), 30, stream(seed), **options)
 
 
 def bytes_of(state):
@@ -480,14 +497,14 @@ def test_threads_change_nothing():
     assert not np.array_equal(alone[0], alone[1])
 
 
-def test_lazy_draws_have_the_right_law():
+def test_lazy_draws_have_the_right_distribution():
     """Given the past, j_t ~ x_t: sums of [j_t = k] - x_t[k] are martingales; the rest is multinomial."""
     rng = np.random.default_rng(11)
     mdp = random_mdp(rng, 8, 3, 4)
     indptr, indices, data, _, s_of = mdp
     rho = np.full(8, 0.9 / 8)
-    model = mirror.build_model(*mdp, s_of, rho)
-    state = lazy.start_lazy(model, np.full(24, 1 / 24), np.zeros(8), mirror.stream(3))
+    model = units_of(mdp, s_of, rho)
+    state = lazy.start_lazy(model, rho, np.full(24, 1 / 24), 8, stream(3))
     steps = 40_000
     draws = np.zeros((steps, 4), dtype=np.int64)
     before, excess, variance = read(model, state)[0], np.zeros(24), np.zeros(24)
@@ -512,8 +529,9 @@ def test_sampling_across_pools():
     """From one state with pools of different keys, many first draws j follow x."""
     rng = np.random.default_rng(16)
     mdp = random_mdp(rng, 12, 2, 4)
-    model = mirror.build_model(*mdp, mdp[4], np.full(12, 0.7 / 12))
-    state = lazy.start_lazy(model, np.full(24, 1 / 24), np.zeros(12), mirror.stream(0), epoch=20_001)
+    rho = np.full(12, 0.7 / 12)
+    model = units_of(mdp, mdp[4], rho)
+    state = lazy.start_lazy(model, rho, np.full(24, 1 / 24), 12, stream(0), epoch=20_001)
     for _ in range(20_000):
         lazy.lazy_run(state, 1, 0.3 / 24, 0.3, 20.0, NO_DRAWS)
         pools = state.pool[state.stack[: state.cnt[lazy.DEPTH]]]
@@ -527,7 +545,7 @@ def test_sampling_across_pools():
     for k in range(n):
         for f, value in saved.items():
             getattr(state, f)[...] = value
-        state.cnt[lazy.CLOCK] += lazy.DRAWS_PER_STEP * k
+        state.cnt[lazy.CLOCK] += DRAWS_PER_STEP * k
         lazy.lazy_run(state, 1, 0.0, 0.0, 20.0, draw)
         counts[draw[0, 0]] += 1
     seen = n * x > 20
@@ -536,8 +554,8 @@ def test_sampling_across_pools():
 
 def test_lazy_does_not_drift():
     mdp, rho = three_state(), np.array([0.1, 0.1, 0.25])
-    model = mirror.build_model(*mdp, mdp[4], rho)
-    state = lazy.start_lazy(model, np.full(6, 1 / 6), np.zeros(3), mirror.stream(0))
+    model = units_of(mdp, mdp[4], rho)
+    state = lazy.start_lazy(model, rho, np.full(6, 1 / 6), 3, stream(0))
     lazy.lazy_run(state, 2_000_000, 0.01, 0.01, 200.0, NO_DRAWS)
     x, x_sum, lam, _ = read(model, state)
     assert abs(x_sum.sum() / 2e6 - 1) < 1e-11 and abs(x.sum() - 1) < 1e-13 and abs(lam.sum()) < 1e-9
@@ -550,7 +568,7 @@ def test_lazy_does_not_drift():
 
 def test_propose_is_stratified_and_unbiased():
     x = np.array([0.0, 0.3, 0.0, 0.5, 0.2, 0.0])
-    key, clock = mirror.stream(0), np.zeros(1, dtype=np.int64)
+    key, clock = stream(0), np.zeros(1, dtype=np.int64)
     pairs, x_pairs = np.zeros((2, 10), dtype=np.int64)
     counts = np.zeros((2, 6))
     for _ in range(2000):
@@ -564,32 +582,32 @@ def test_propose_is_stratified_and_unbiased():
 def test_minibatch_step_is_the_mean_gradient():
     rng = np.random.default_rng(12)
     s_of, rho = np.repeat(np.arange(4), 3), np.array([0.3, 0.0, 0.2, 0.1])
-    x = mirror.project_blocks(rng.dirichlet(np.ones(12)), s_of, rho)
-    lam, logx = rng.normal(size=4), np.log(x)
+    x = disjoint(rng.dirichlet(np.ones(12)), s_of, rho)
+    lam = rng.normal(size=4)
     pairs, x_pairs = rng.integers(0, 12, (2, 50))
     s_next, s_next2, reward = rng.integers(0, 4, 50), rng.integers(0, 4, 50), rng.random(50)
     g, step = np.zeros(12), np.zeros(4)
     np.add.at(g, pairs, 12 / 50 * (lam[s_next] - lam[s_of[pairs]] - reward))
     np.add.at(step, s_of[x_pairs], 1 / 50)
     np.add.at(step, s_next2, -1 / 50)
-    x_ref = mirror.project_blocks(x * np.exp(-0.7 * g), s_of, rho)
+    x_ref = disjoint(x * np.exp(-0.7 * g), s_of, rho)
     lam_ref = np.clip(lam - 0.5 * step, -1.0, 1.0)
-    Y, mult, x_sum, lam_sum = np.zeros(4), np.zeros(4), np.zeros(12), np.zeros(4)
-    mirror.tilt(logx, lam, s_of, pairs, reward, s_next, x_pairs, s_next2, 0.7, 0.5, 1.0, np.zeros(4))
-    mirror.exponentiate(logx, s_of, x, Y)
-    mirror.fill_blocks(Y, rho, mult)
-    mirror.scale(logx, x, s_of, mult, lam, x_sum, lam_sum)
-    assert np.allclose(x, x_ref, rtol=1e-12) and np.allclose(np.exp(logx), x_ref, rtol=1e-12)
-    assert np.allclose(lam, lam_ref) and np.array_equal(x_sum, x) and np.array_equal(lam_sum, lam)
+    quotas = Quotas(DISJOINT, rho)
+    b = mirror.start_batch(quotas, x, 4, 4, 50, stream(0))
+    b.lam[:], b.uniform_pairs[:], b.x_pairs[:] = lam, pairs, x_pairs
+    b.s_next[:], b.s_next2[:], b.reward[:] = s_next, s_next2, reward
+    mirror.tilt(b, s_of, s_of, 0.7, 0.5, 1.0)
+    mirror.multipliers(quotas, b.scratch)
+    mirror.scale(b, s_of)
+    assert np.allclose(b.x, x_ref, rtol=1e-12) and np.allclose(np.exp(b.logx), x_ref, rtol=1e-12)
+    assert np.allclose(b.lam, lam_ref) and np.array_equal(b.x_sum, b.x) and np.array_equal(b.lam_sum, b.lam)
 
 
 def test_simulate_follows_the_model():
     mdp = three_state()
-    model = mirror.build_model(*mdp, mdp[4], np.zeros(3))
+    model = mirror.build_model(*mdp, mdp[4], 3)
     pairs, s_next = np.repeat(np.arange(6), 20_000), np.zeros(120_000, dtype=np.int64)
-    mirror.simulate(
-        model.row, model.alias, model.alias_i, pairs, mirror.stream(1), np.zeros(1, np.int64), s_next
-    )
+    mirror.simulate(model.row, model.alias, model.alias_i, pairs, stream(1), np.zeros(1, np.int64), s_next)
     for i in range(6):
         share = np.bincount(s_next[pairs == i], minlength=3) / 20_000
         expected = np.zeros(3)
@@ -602,10 +620,11 @@ def test_a_batch_run_is_its_parts():
     rng = np.random.default_rng(18)
     mdp = random_mdp(rng, 5, 2, 3)
     r, s_of, rho = mdp[3], mdp[4], spread(rng, 5, 0.8)
-    model = mirror.build_model(*mdp, s_of, rho)
-    x0 = mirror.project_blocks(np.full(10, 0.1), s_of, rho)
-    whole, parts = (mirror.start_batch(x0, 5, 5, 4, mirror.stream(6)) for _ in range(2))
-    mirror.batch_run(model, s_of, s_of, whole, 3, 0.3, 0.2, 5.0)
+    quotas = Quotas(DISJOINT, rho)
+    model = units_of(mdp, s_of, rho)
+    x0 = disjoint(np.full(10, 0.1), s_of, rho)
+    whole, parts = (mirror.start_batch(quotas, x0, 5, 5, 4, stream(6)) for _ in range(2))
+    mirror.batch_run(model, quotas, whole, 3, 0.3, 0.2, 5.0)
     x_sum, lam_sum = np.zeros(10), np.zeros(5)
     for _ in range(3):
         mirror.propose(parts.x, parts.key, parts.clock, parts.uniform_pairs, parts.x_pairs)
@@ -616,7 +635,7 @@ def test_a_batch_run_is_its_parts():
         np.add.at(g, parts.uniform_pairs, 10 / 4 * slope)
         np.add.at(step, s_of[parts.x_pairs], 1 / 4)
         np.add.at(step, parts.s_next2, -1 / 4)
-        parts.x[:] = mirror.project_blocks(parts.x * np.exp(-0.3 * g), s_of, rho)
+        parts.x[:] = disjoint(parts.x * np.exp(-0.3 * g), s_of, rho)
         parts.lam[:] = np.clip(parts.lam - 0.2 * step, -5.0, 5.0)
         x_sum, lam_sum = x_sum + parts.x, lam_sum + parts.lam
     assert whole.clock[0] == parts.clock[0] == 3 * 4 * 4

@@ -8,6 +8,7 @@ from checks import assert_optimal, assert_policy_is_fair
 from models import hiring, jobs
 
 from fairmdp import MDP, Problem, Status, scenarios, solve, solve_lp, verify
+from fairmdp.solution.solution import Note, Remark
 
 
 def test_unconstrained_three_state():
@@ -179,7 +180,7 @@ def test_a_split_optimum_is_connected_or_refused():
     sol = solve(problem)
     assert sol.status is Status.OPTIMAL and sol.gap < 1e-6
     assert_policy_is_fair(problem, sol.policy)
-    assert any("nearly reducible" in note for note in sol.notes)
+    assert Remark.NEARLY_REDUCIBLE in [note.remark for note in sol.notes]
 
 
 def test_a_model_of_separate_worlds_is_undecided():
@@ -187,5 +188,5 @@ def test_a_model_of_separate_worlds_is_undecided():
     problem = Problem(MDP(np.eye(2), [1.0, 1.0], [0, 1]), rho=[0.3, 0.3])
     sol = solve(problem)
     assert sol.status is Status.UNDECIDED
-    assert any("2 closed classes" in note for note in sol.notes)
+    assert Note(Remark.SEVERAL_CLASSES, 2) in sol.notes
     assert verify(problem, sol).ok  # it claims nothing

@@ -9,8 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 from matplotlib.patches import Circle, FancyArrowPatch
 
-from fairmdp import ProblemError, frontier_grid, plots, scenarios, solve
+from fairmdp import ProblemError, frontier_grid, scenarios, solve
 from fairmdp.cli import cli
+from fairmdp.views import plots
 
 THREE = scenarios.three_state()
 FAIR = solve(THREE)

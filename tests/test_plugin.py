@@ -7,8 +7,12 @@ import numpy as np
 import pytest
 
 from fairmdp import MDP, Chain, Problem, ProblemError, Quota, SimulatorError, scenarios, solve_lp
-from fairmdp.learning.counts import CHUNK, Counts, Tally, sample_chunk, shell_model, spread_evenly
-from fairmdp.solvers.plugin import evaluate, learn_plugin
+from fairmdp.learning.counts import CHUNK, Counts, Tally, sample_chunk, spread_evenly
+from fairmdp.learning.evaluation import evaluate
+from fairmdp.learning.plugin import learn_plugin
+from fairmdp.model.simulator import shell_model
+
+pytestmark = pytest.mark.slow
 
 S2 = [Quota("s2", states=[2], at_least=0.25)]
 BEST = 0.443421  # of the paper's instance, with all three quotas
@@ -137,7 +141,7 @@ def test_standard_errors_match_the_spread_of_repeated_estimates():
 
 
 @pytest.mark.parametrize(
-    "name, budget, lost, runs", [("paper3", 2_000, 0.01, 40), ("garnet", 20_000, 0.02, 15)]
+    "name, budget, lost, runs", [("paper3", 2_000, 0.01, 40), ("garnet", 40_000, 0.04, 10)]
 )
 def test_policy_is_fair_and_nearly_best(name, budget, lost, runs):
     problem = scenarios.three_state() if name == "paper3" else scenarios.garnet(20, 4, 4, n_quotas=4, seed=3)
@@ -154,13 +158,14 @@ def test_policy_is_fair_and_nearly_best(name, budget, lost, runs):
     assert np.quantile(losses, 0.95) <= lost
 
 
-def test_margin_is_what_the_level_asks_for(simulator):
+def test_a_stricter_level_takes_larger_margins(simulator):
     loose = learn_plugin(simulator, S2, samples=6000, delta=0.2)
     strict = learn_plugin(simulator, S2, samples=6000, delta=0.001)
-    assert loose.shares - 0.25 == pytest.approx(loose.margins)
-    assert loose.margins == pytest.approx(0.8416 * loose.share_se, rel=0.1)
-    assert strict.margins == pytest.approx(3.0902 * strict.share_se, rel=0.1)
-    assert strict.gain < loose.gain and loose.margin_fraction == strict.margin_fraction == 1
+    assert loose.guaranteed and strict.guaranteed
+    assert (strict.margins > loose.margins).all() and strict.gain < loose.gain
+    assert (
+        strict.share_low >= 0.25
+    ).all() and strict.shares - strict.share_low > 0.9 * 3.09 * strict.share_se
 
 
 def test_quotas_of_all_kinds_are_met(paper, simulator):
@@ -186,11 +191,9 @@ def test_random_rewards_are_estimated(paper):
 
 
 def test_samples_go_where_they_matter():
-    """A pair that no fair policy uses gets little more than its even part of a tenth."""
+    """A pair that no policy of the ladder uses gets little more than its even part of a tenth."""
     learned = learn_plugin(scenarios.three_state().mdp.simulator(), S2, samples=12_000)
-    idle = learned.policy == 0
-    assert idle.any()
-    assert learned.counts.per_pair[idle].max() == 12_000 // 4 / 6  # the even first quarter, no more
+    assert learned.counts.per_pair.min() == 3600 / 4 / 6  # the even first quarter of what chooses, no more
     assert learned.min_samples == learned.counts.per_pair.min()
 
 
@@ -212,18 +215,19 @@ def test_without_quotas_only_an_accuracy_can_be_claimed(simulator):
 # --- claims withheld
 
 
-def test_claim_is_withheld_below_the_floor(simulator):
-    learned = learn_plugin(simulator, S2, samples=599)
-    assert not learned.guaranteed
-    assert learned.claim.startswith("no claim: 599 samples are too few for it; it takes 600")
-    assert learn_plugin(simulator, S2, samples=600).guaranteed
+def test_a_claim_takes_fresh_samples_that_confirm_it(simulator):
+    tight = [Quota("s2", states=[2], at_least=0.45)]  # the most that can be given is 0.4737
+    learned = learn_plugin(simulator, tight, samples=60)
+    assert not learned.guaranteed and learned.tested_samples == 18
+    assert learned.claim.startswith("no claim: the lower bound on s2 is 0.")
+    assert learn_plugin(simulator, tight, samples=20_000).guaranteed
 
 
-def test_margin_that_cannot_be_met_is_scaled_down_and_said(simulator):
+def test_quota_that_leaves_no_room_is_not_claimed(simulator):
     edge = [Quota("s2", states=[2], at_least=0.4725)]  # the most that can be given is 0.4737
     learned = learn_plugin(simulator, edge, samples=2000, seed=1)
     assert learned.feasible and 0 < learned.margin_fraction < 1 and not learned.guaranteed
-    assert "of the margin that it needs can be met" in learned.claim
+    assert "0.4725 is owed" in learned.claim
     assert learned.shares[0] == pytest.approx(0.4725 + learned.margins[0], abs=1e-6)
 
 
@@ -252,7 +256,7 @@ def test_result_depends_on_the_seed_alone(paper):
     once = learn_plugin(simulator, quotas, samples=5 * CHUNK, seed=7)
     again = learn_plugin(simulator, quotas, samples=5 * CHUNK, seed=np.random.SeedSequence(7))
     with ThreadPoolExecutor(4) as pool:
-        pooled = learn_plugin(simulator, quotas, samples=5 * CHUNK, seed=7, run_chunks=pool.map)
+        pooled = learn_plugin(simulator, quotas, samples=5 * CHUNK, seed=7, engine=pool.map)
     for other in (again, pooled):
         np.testing.assert_array_equal(once.policy, other.policy)
         assert once.gain == other.gain
@@ -264,14 +268,15 @@ def test_progress_is_reported_and_can_be_read(simulator):
     learn_plugin(
         simulator, S2, samples=4 * CHUNK, progress=lambda done, of, now: seen.append((done, of, now()))
     )
-    assert [done for done, *_ in seen] == [CHUNK, 2 * CHUNK, 3 * CHUNK, 4 * CHUNK]
-    assert seen[0][2].samples == CHUNK and not seen[0][2].finished
+    done = [done for done, *_ in seen]
+    assert done == sorted(set(done)) and done[-1] == 4 * CHUNK
+    assert seen[0][2].samples == done[0] and not seen[0][2].finished and not seen[0][2].guaranteed
     assert seen[-1][1] == 4 * CHUNK
 
 
 def test_interrupt_keeps_what_was_sampled(paper):
     learned = learn_plugin(Breaking(paper.mdp, 4 * CHUNK, KeyboardInterrupt), S2, samples=12 * CHUNK)
-    assert not learned.finished and learned.samples == 4 * CHUNK
+    assert not learned.finished and 3 * CHUNK < learned.samples <= 4 * CHUNK and not learned.guaranteed
     assert "stopped before the end" in learned.notes
     with pytest.raises(KeyboardInterrupt):
         learn_plugin(Breaking(paper.mdp, 0, KeyboardInterrupt), S2, samples=1000)
@@ -279,9 +284,7 @@ def test_interrupt_keeps_what_was_sampled(paper):
 
 def test_pairs_that_were_never_sampled_prove_nothing_about_quotas():
     problem = scenarios.garnet(n_states=20)
-    stopped = Breaking(
-        problem.mdp, 19 * CHUNK, KeyboardInterrupt
-    )  # a state before the end of the first round
+    stopped = Breaking(problem.mdp, 4 * CHUNK, KeyboardInterrupt)  # states before the end of the first round
     learned = learn_plugin(stopped, problem.quotas, samples=80 * CHUNK)
     assert learned.min_samples == 0 and not learned.feasible
     assert learned.claim == "no claim: some pairs were never sampled, and without them the quotas are not met"
@@ -290,7 +293,7 @@ def test_pairs_that_were_never_sampled_prove_nothing_about_quotas():
 def test_broken_simulator_leaves_a_partial_estimate(paper):
     with pytest.raises(SimulatorError, match="next state 99") as caught:
         learn_plugin(Breaking(paper.mdp, 4 * CHUNK, None), S2, samples=12 * CHUNK)
-    assert caught.value.partial.samples == 4 * CHUNK and not caught.value.partial.finished
+    assert 3 * CHUNK < caught.value.partial.samples <= 4 * CHUNK and not caught.value.partial.finished
     with pytest.raises(SimulatorError) as caught:
         learn_plugin(Breaking(paper.mdp, 0, None), S2, samples=1000)
     assert caught.value.partial is None

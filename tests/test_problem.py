@@ -1,10 +1,16 @@
+import copy
+import pickle
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array, csr_matrix
 
-from fairmdp import MDP, Problem, ProblemError, Quota
+from fairmdp import MDP, Problem, ProblemError, Quota, parse_quota
+from fairmdp.io.source import Source
+from fairmdp.model.quota_text import parse_quotas
 
 P = np.array([[0.5, 0.5], [0.0, 1.0], [1.0, 0.0]])
 R = [1.0, 2.0, 3.0]
@@ -434,9 +440,77 @@ def test_pairs_in_any_order_count_once():
 def test_nothing_of_a_problem_can_be_written():
     problem = Problem(mdp(), [quota(at_least=0.4), Quota("w", weights=[1.0, 2.0], at_most=1.5)])
     for part in (problem, problem.with_bounds(np.array([0.3, 0.1]), np.array([0.9, 1.0]))):
-        arrays = [part.at_least, part.at_most, part.lower, part.upper, part.over_states, part.weighted]
-        arrays += [a for rows in (part.members, part.weights) for a in (rows.data, rows.indices, rows.indptr)]
-        assert not any(array.flags.writeable for array in arrays)
+        for again in (part, copy.deepcopy(part), pickle.loads(pickle.dumps(part))):
+            arrays = [
+                getattr(again, name) for name in ("at_least", "at_most", "lower", "upper", "over_states")
+            ]
+            sparse = (again.members, again.weights, again.mdp.P)
+            arrays += [a for rows in sparse for a in (rows.data, rows.indices, rows.indptr)]
+            arrays += [again.weighted, again.units.offset, again.mdp.r, again.mdp.s_of, again.mdp.pair_ptr]
+            assert not any(array.flags.writeable for array in arrays)
+
+
+def test_what_was_handed_over_stays_writable():
+    weights, mask = np.array([1.0, 2.0]), np.array([True, False])
+    stated = [Quota("w", weights=weights, at_most=1.5), Quota("m", states=mask, at_least=0.1)]
+    problem = Problem(mdp(), stated)
+    assert not stated[0].weights.flags.writeable and not stated[1].states.flags.writeable
+    weights[0], mask[0] = 7.0, False
+    assert problem.quotas[0].weights.tolist() == [1.0, 2.0] and problem.quotas[1].states.tolist() == [0]
+
+
+def test_a_set_is_held_once():
+    problem = Problem(mdp(), [quota(at_least=0.4)])
+    assert problem.members is problem.weights and problem.at_least is problem.lower
+
+
+def test_shares_asked_of_weights_hold_to_the_last_bit():
+    base = Problem(mdp(), [Quota("w", weights=[1.0, 2.0], at_least=1.5)])
+    tiny = base.with_bounds([1e-300])  # no number that could be stated
+    assert tiny.at_least.tolist() == [1e-300] and tiny.lower.tolist() == [1.0]
+    assert tiny.with_mdp(mdp(r=[0.0, 0.0, 1.0])).at_least.tolist() == [1e-300]
+
+
+def test_a_problem_is_built_without_numba():
+    code = (
+        "import sys, fairmdp as fm; mdp = fm.MDP([[1.0]], [0.0], [0]); "
+        "problem = fm.Problem(mdp, rho=[0.5]); mdp.simulator(); print('numba' in sys.modules)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out == "False\n"
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_bounds_read_together_are_those_read_one_by_one(seed):
+    rng = np.random.default_rng(seed)
+    mean, both = (
+        Quota("mean", weights=[1.0, -2.0, 0.5], at_least=-1.0),
+        Quota("both", pairs=[1, 2], at_most=0.9),
+    )
+    base = Problem(mdp(), [quota(at_most=0.9), mean, both])
+    texts = []
+    for name in rng.choice(["q", "both", "mean", "day", "day/rest", "day/work"], 8):
+        texts.append(
+            f"{name}>={rng.choice([0, 0.1, 0.2])}" if rng.integers(2) else f"{name}<={rng.choice([0.6, 1])}"
+        )
+    rho = [Quota("day", states=[0], at_least=0.2)] * int(rng.integers(2))
+    try:
+        one_by_one = base.with_quotas(rho)
+        for text in texts:
+            one_by_one = one_by_one.with_quotas([parse_quota(one_by_one, text)])
+    except ProblemError:  # perhaps for a bound that a later one replaces
+        pytest.skip("the bounds contradict each other")
+    together = base.with_quotas(parse_quotas(base, texts, rho))
+    assert together.digest == one_by_one.digest and together.names == one_by_one.names
+
+
+def test_bounds_read_together_build_one_problem(monkeypatch):
+    built = []
+    build = Problem.__init__
+    monkeypatch.setattr(Problem, "__init__", lambda *args, **rest: built.append(build(*args, **rest)))
+    texts = ("s0<=0.9", "s1<=0.8", "s0/a1>=0.1")
+    Source("three-state", rho="0.1,0.1,0.1", quotas=texts).problem()
+    assert len(built) == 2  # as the scenario has it, and with all bounds
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,13 @@ import pytest
 from scipy.sparse import csr_array
 
 from fairmdp import MDP, Problem, ProblemError, Quota, Status, scenarios, solve_lp, verify
-from fairmdp.chain import Chain
-from fairmdp.kernels import proximal as kernels
-from fairmdp.solvers import proximal
-from fairmdp.solvers.policy import uniform_policy
-from fairmdp.solvers.proximal import solve_proximal
+from fairmdp.backends.by_quota import Model
+from fairmdp.backends.cpu import proximal as kernels
+from fairmdp.chains.chain import Chain
+from fairmdp.chains.policy import uniform_policy
+from fairmdp.deadline import Stop
+from fairmdp.solution.solution import Remark
+from fairmdp.solvers.proximal import Tuning, solve_proximal
 
 
 def per_state(n_states, *, seed=0, factor=0.3, share=1.0):
@@ -82,6 +84,7 @@ def test_work_on_garnet_1000():
     assert solution.counters["cg"] < 15_000  # about 5,000; a wrong curvature takes far more
 
 
+@pytest.mark.slow
 def test_work_on_garnet_1000_when_most_time_is_owed():
     solution = solve_proximal(per_state(1000, factor=0.8), tol=1e-6)
     assert solution.status is Status.OPTIMAL
@@ -127,12 +130,11 @@ def test_infeasible_quotas_are_proved():
     assert verify(problem, solution).ok
 
 
-def test_infeasible_quotas_of_a_large_model_are_never_called_feasible(monkeypatch):
-    monkeypatch.setattr(proximal, "_EXPLAIN_STATES", 1)
+def test_infeasible_quotas_of_a_large_model_are_never_called_feasible():
     problem = scenarios.alpha_chain(alpha=0.3, rho=0.4)
-    solution = solve_proximal(problem)
+    solution = solve_proximal(problem, tuning=Tuning(explain_states=1))
     assert solution.status is Status.UNDECIDED
-    assert "no policy meets the quotas" in solution.notes[0]
+    assert [note.remark for note in solution.notes] == [Remark.IMPOSSIBLE]
     assert verify(problem, solution).status is Status.INFEASIBLE  # by its own witness
 
 
@@ -142,7 +144,7 @@ def test_starts_from_another_solution():
     warm = solve_proximal(problem, start=cold)
     assert warm.status is Status.OPTIMAL
     assert warm.counters["steps"] < cold.counters["steps"]
-    with pytest.raises(ProblemError, match="start has 300 states"):
+    with pytest.raises(ProblemError, match="start is a solution of 300 states"):
         solve_proximal(per_state(50), start=cold)
 
 
@@ -160,7 +162,7 @@ def test_progress_and_interruption():
     assert all(later["upper"] <= sooner["upper"] for sooner, later in itertools.pairwise(seen))
     assert solution.status is Status.FEASIBLE
     assert solution.gap == pytest.approx(seen[-1]["gap"], rel=1e-6)
-    assert "interrupted" in solution.notes[0]
+    assert solution.stopped is Stop.INTERRUPTED
     assert verify(problem, solution).ok
 
 
@@ -194,7 +196,7 @@ def setting():
     SA = int(counts.sum())
     P = csr_array(rng.dirichlet(np.ones(S), SA) * (rng.random((SA, S)) < 0.3))
     P = csr_array(P / P.sum(axis=1)[:, None])
-    model = kernels.Model(
+    model = Model(
         P.indptr.astype(np.int64), P.indices.astype(np.int32), P.data.copy(),
         np.concatenate([[0], np.cumsum(counts)]), np.concatenate([np.arange(0, 15, 3), np.arange(15, S + 1)]),
         rng.dirichlet(np.full(S, 5.0)),
@@ -299,11 +301,11 @@ def test_tops_shares_and_policy(setting):
     np.testing.assert_allclose(pi * np.bincount(s_of, weights=z)[s_of], z)
 
 
-def test_law_is_stationary(setting):
+def test_sweeps_find_the_stationary_distribution(setting):
     model, P, s_of = setting["model"], setting["P"], setting["s_of"]
     pi = 1.0 / np.bincount(s_of)[s_of]
     nu = np.full(model.w.size, 1 / model.w.size)
-    assert kernels.law(model, kernels.scratch_for(model), pi, nu, 1e-13, 2000) <= 1e-13
+    assert kernels.stationary(model, kernels.scratch_for(model), pi, nu, 1e-13, 2000) <= 1e-13
     np.testing.assert_allclose((pi * nu[s_of]) @ P, nu, atol=1e-13)
 
 

@@ -13,9 +13,13 @@ import pytest
 from click.testing import CliRunner
 from scipy.stats import ttest_ind
 
-from fairmdp import Chain, ProblemError, plots, reproduce, scenarios
+from fairmdp import Chain, ProblemError, scenarios
 from fairmdp.cli.reproduce import reproduce as command
-from fairmdp.solvers.saddle import gap
+from fairmdp.mirror import experiments as reproduce
+from fairmdp.mirror.saddle import gap
+from fairmdp.views import plots
+
+pytestmark = pytest.mark.slow
 
 COLUMNS = (
     "variant,rho2,t,reward_mean,reward_std,reward_avg_mean,reward_avg_std,nu0_mean,nu0_std,"
@@ -111,6 +115,7 @@ def floor():
     return reproduce.bias_floor(runs=6, steps=400_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", reproduce.VARIANTS)
 def test_seed_0_is_golden(variant, hundred):
     x, lam, reward, value = GOLDEN[variant]
@@ -138,6 +143,7 @@ def test_hundred_runs_have_the_known_law(variant, t, hundred):
     assert found[10:] == pytest.approx(known[10:], abs=6e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", reproduce.VARIANTS)
 def test_other_seeds_lie_within_the_bars(variant, second_hundred):
     """The bars are widened by sqrt 2, as both means vary."""
@@ -253,7 +259,7 @@ def test_figures_are_images(plot, hundred, by_quota, floor):
 
 
 def test_matplotlib_waits_for_the_first_figure():
-    check = "import sys, fairmdp.plots, fairmdp.cli.reproduce; sys.exit('matplotlib' in sys.modules)"
+    check = "import sys, fairmdp.views.plots, fairmdp.cli.reproduce; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", check]).returncode == 0
 
 
@@ -307,6 +313,7 @@ def quick(monkeypatch):
         )
 
 
+@pytest.mark.slow
 def test_command_writes_tables_and_figures(quick, tmp_path):
     out = tmp_path / "new" / "folder"
     ended = CliRunner().invoke(command, ["--out", str(out), "--variant", "published"])
@@ -340,6 +347,7 @@ def test_command_refuses_a_file_as_folder(tmp_path):
     assert ended.exit_code == 2 and "Not a directory" in ended.stderr
 
 
+@pytest.mark.slow
 def test_interruption_keeps_what_is_complete(tmp_path):
     """Ctrl-C once the first table is there: exit code 4, and no file is half written."""
     run = "from fairmdp.cli.reproduce import reproduce; reproduce(standalone_mode=False)"

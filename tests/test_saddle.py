@@ -5,8 +5,8 @@ import pytest
 from scipy.optimize import linprog, minimize
 
 from fairmdp import MDP, Problem, ProblemError, Quota, scenarios, solve_lp
-from fairmdp.solvers.domain import Domain
-from fairmdp.solvers.saddle import gap
+from fairmdp.mirror.polytope import QuotaPolytope
+from fairmdp.mirror.saddle import gap
 
 KINDS = {
     "states": "disjoint",
@@ -70,9 +70,9 @@ def random_problem(seed, kind):
 
 
 def random_point(problem, rng, M):
-    """A point of the domain: in the quota set, and in the box."""
+    """A point of the polytope: in the quota set, and in the box."""
     y = rng.lognormal(0, 2, problem.mdp.n_pairs)
-    return Domain.of(problem).project(y), rng.uniform(-2 * M, 2 * M, problem.mdp.n_states)
+    return QuotaPolytope.of(problem).project(y), rng.uniform(-2 * M, 2 * M, problem.mdp.n_states)
 
 
 def brute_force_gap(problem, x, lam, M):
@@ -95,15 +95,15 @@ def brute_force_gap(problem, x, lam, M):
 @pytest.mark.parametrize("kind", KINDS)
 def test_gap_is_what_two_linear_programs_say(kind, seed):
     problem, rng = random_problem(seed, kind)
-    domain = Domain.of(problem)
-    assert domain.kind == KINDS[kind]
+    polytope = QuotaPolytope.of(problem)
+    assert polytope.kind == KINDS[kind]
     for M in (0.1, 3.0):
         x, lam = random_point(problem, rng, M)
         assert x.sum() == pytest.approx(1, abs=1e-12)
         assert (problem.members @ x - problem.at_least).min(initial=0) >= -1e-9
         value = gap(problem, x, lam, M)
         assert value == pytest.approx(brute_force_gap(problem, x, lam, M), abs=1e-8)
-        assert value == gap(problem, x, lam, M, domain=domain)
+        assert value == gap(problem, x, lam, M, polytope=polytope)
         assert value >= 0
 
 
@@ -132,10 +132,10 @@ def test_one_quota_inside_another_that_it_fills(capfd):
     """An inner quota as large as the outer one leaves nothing to spend there."""
     mdp = MDP(np.full((3, 3), 1 / 3), [1.0, 0.0, 5.0], [0, 1, 2])
     quotas = [Quota("in", states=[0], at_least=0.4), Quota("out", states=[0, 1], at_least=0.3)]
-    domain = Domain.of(Problem(mdp, quotas))
-    assert domain.kind == "nested"
-    assert domain.support(mdp.r)[0] == pytest.approx(0.4 * 1 + 0.6 * 5)
-    assert domain.support(np.zeros(3))[0] == 0
+    polytope = QuotaPolytope.of(Problem(mdp, quotas))
+    assert polytope.kind == "nested"
+    assert polytope.support(mdp.r)[0] == pytest.approx(0.4 * 1 + 0.6 * 5)
+    assert polytope.support(np.zeros(3))[0] == 0
     assert capfd.readouterr().out == ""  # the linear program is solved in silence
 
 
@@ -143,10 +143,10 @@ def test_one_quota_inside_another_that_it_fills(capfd):
 @pytest.mark.parametrize("kind", KINDS)
 def test_start_has_the_most_entropy(kind, seed):
     problem, _ = random_problem(seed, kind)
-    x = Domain.of(problem).start
+    x = QuotaPolytope.of(problem).start
     slopes = np.log(x) + 1
     # Convex: the first-order condition over D is optimality, and the best direction is a linear program.
-    assert slopes @ x <= -Domain.of(problem).support(-slopes)[0] + 1e-8
+    assert slopes @ x <= -QuotaPolytope.of(problem).support(-slopes)[0] + 1e-8
     assert (x * np.log(x)).sum() >= -np.log(problem.mdp.n_pairs) - 1e-12
 
 
@@ -162,20 +162,20 @@ def test_start_against_a_general_solver():
             {"type": "ineq", "fun": lambda x: problem.members @ x - problem.at_least},
         ],
     )
-    start = Domain.of(problem).start
+    start = QuotaPolytope.of(problem).start
     assert start == pytest.approx(found.x, abs=1e-4)
     assert start == pytest.approx([0.05, 0.05, 0.05, 0.05, 0.4, 0.4])
 
 
 def test_start_is_uniform_where_that_is_fair():
-    assert Domain.of(scenarios.three_state()).start == pytest.approx(np.full(6, 1 / 6), abs=1e-15)
+    assert QuotaPolytope.of(scenarios.three_state()).start == pytest.approx(np.full(6, 1 / 6), abs=1e-15)
 
 
 def test_quotas_that_ask_for_nothing_do_not_nest_or_cross():
     mdp = MDP(np.full((3, 3), 1 / 3), np.zeros(3), np.arange(3))
     quotas = [Quota("idle", states=[0, 1], at_least=0.0), Quota("a", states=[0], at_least=0.5)]
-    domain = Domain.of(Problem(mdp, quotas))
-    assert domain.kind == "disjoint" and domain.owed.tolist() == [1] and domain.rho.tolist() == [0.5]
+    polytope = QuotaPolytope.of(Problem(mdp, quotas))
+    assert polytope.kind == "disjoint" and polytope.owed.tolist() == [1] and polytope.rho.tolist() == [0.5]
 
 
 def test_weights_are_sent_to_the_lp():
@@ -183,7 +183,7 @@ def test_weights_are_sent_to_the_lp():
     with pytest.raises(
         ProblemError, match="quota mean has weights; mirror descent takes sets only\n  use method 'lp'"
     ):
-        Domain.of(problem)
+        QuotaPolytope.of(problem)
 
 
 def test_quotas_from_above_are_sent_to_the_lp():
@@ -198,7 +198,7 @@ def test_all_of_the_time_owed_among_crossing_sets_is_sent_to_the_lp():
     mdp = MDP(np.full((3, 3), 1 / 3), np.zeros(3), np.arange(3))
     quotas = [Quota("all", states=[0, 1], at_least=1.0), Quota("b", states=[1, 2], at_least=0.2)]
     with pytest.raises(ProblemError, match="quota all owes all of the time while others cross it"):
-        Domain.of(Problem(mdp, quotas))
+        QuotaPolytope.of(Problem(mdp, quotas))
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_quotas_that_no_distribution_meets(sets):
     mdp = MDP(np.full((4, 4), 0.25), np.zeros(4), np.arange(4))
     quotas = [Quota(f"q{k}", states=states, at_least=share) for k, (states, share) in enumerate(sets)]
     with pytest.raises(ProblemError, match=f"no distribution of time meets the {len(sets)} quotas"):
-        _ = Domain.of(Problem(mdp, quotas)).start
+        _ = QuotaPolytope.of(Problem(mdp, quotas)).start
 
 
 @pytest.mark.parametrize(

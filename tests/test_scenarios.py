@@ -17,8 +17,7 @@ from scipy.stats import norm
 from fairmdp import Chain, ProblemError, Status, load, save, scenarios, simulate, solve, verify
 from fairmdp.cli import cli
 from fairmdp.cli.new import parameter_help
-from fairmdp.cli.source import build
-from fairmdp.engine import serial
+from fairmdp.io.source import built
 from fairmdp.scenarios import (
     SCENARIOS,
     alpha_chain,
@@ -31,6 +30,7 @@ from fairmdp.scenarios import (
     taxi,
     three_state,
 )
+from fairmdp.workers import serial
 
 CAPPED = {"max_arrivals": 1, "max_withdrawals": 1}
 J3 = {"clients": 3, "queue": 2, "arrivals": (1, 0.7, 0.7), "pay": (1, 0.4, 0.2), "limit": 0}
@@ -118,15 +118,15 @@ def test_files_keep_every_scenario(name, tmp_path):
 
 def test_parameters_from_the_command_line():
     text = ("clients=3", "queue=2", "arrivals=1,.7,.7", "pay=1,.4,.2", "limit=0", "quota=0,.3,.3")
-    assert build("jobs", text).digest == jobs(**J3, quota=(0, 0.3, 0.3)).digest
-    assert build("jobs", ("max_arrivals=1",)).mdp.P.nnz < jobs().mdp.P.nnz
+    assert built("jobs", text).digest == jobs(**J3, quota=(0, 0.3, 0.3)).digest
+    assert built("jobs", ("max_arrivals=1",)).mdp.P.nnz < jobs().mdp.P.nnz
     assert (
-        build("taxi", ("zones=2", "travel=1,2,2,1", "demand=0,.5,.5,0", "fares=1,1,1,1", "quota=.1")).n_quotas
+        built("taxi", ("zones=2", "travel=1,2,2,1", "demand=0,.5,.5,0", "fares=1,1,1,1", "quota=.1")).n_quotas
         == 2
     )
-    assert build("postal", ("backlog=1,1,2", "limit=0")).mdp.n_states == 3 * 2 * 2 * 3
-    assert build("hiring", ("staff=4", "quota=0.5")).mdp.n_states == 15
-    assert build("bandit", ("pay=3,2", "quota=0,.5")).mdp.n_pairs == 2
+    assert built("postal", ("backlog=1,1,2", "limit=0")).mdp.n_states == 3 * 2 * 2 * 3
+    assert built("hiring", ("staff=4", "quota=0.5")).mdp.n_states == 15
+    assert built("bandit", ("pay=3,2", "quota=0,.5")).mdp.n_pairs == 2
 
 
 # Job scheduling.
@@ -362,7 +362,7 @@ def test_taxi_against_renewal_rewards():
         policy[mdp.pair_ptr[:3] + choice] = 1
         policy[mdp.pair_ptr[3:-1]] = 1
         chain = Chain.of(mdp, policy)
-        for nu in chain.laws:
+        for nu in chain.stationary:
             zones = np.flatnonzero(nu[:3])
             visits = Chain(csr_array(Q[np.ix_(zones, zones)])).shares
             cycle = visits @ times[zones]
@@ -482,6 +482,7 @@ def test_the_best_fair_policy_keeps_its_promises_when_played(name):
         assert_near(shares[:, k] / 100, row.share)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_million_steps_of_the_best_fair_policy(name):
     """Shares and gain of 1e6 steps lie within their 99 % intervals around the exact ones."""

@@ -10,9 +10,11 @@ from models import random_problem
 
 from fairmdp import MDP, Chain, Problem, ProblemError, Quota, SimulatorError, scenarios, solve
 from fairmdp.cli.simulate import simulate as command
-from fairmdp.function_simulator import FunctionSimulator
-from fairmdp.learning.simulate import simulate
-from fairmdp.simulator import ModelSimulator
+from fairmdp.learning.simulate import Tuning, simulate
+from fairmdp.learning.simulators import FunctionSimulator
+from fairmdp.model.simulator import ModelSimulator
+
+pytestmark = pytest.mark.slow
 
 RING = MDP(np.roll(np.eye(3), 1, axis=1), [0.0, 1.0, 5.0], [0, 1, 2])
 ONE = np.ones(3)
@@ -49,6 +51,7 @@ def test_error_bars_are_neither_too_short_nor_too_long():
     assert 0.8 < np.std(off) < 1.35 and abs(np.mean(off)) < 0.5
 
 
+@pytest.mark.slow
 def test_finite_runs_scatter_around_the_long_run():
     problem = scenarios.three_state()
     solution = solve(problem)
@@ -100,12 +103,12 @@ def test_seeds_starts_and_initial_distributions():
     assert (simulate(begins, ONE, steps=1).starts == 2).all()
 
 
-def test_blocks_of_memory_do_not_change_the_result(monkeypatch):
+def test_blocks_of_memory_do_not_change_the_result():
     problem = scenarios.three_state()
     policy = uniform(problem.mdp)
     whole = simulate(problem.mdp, policy, steps=333, runs=10, quotas=problem.quotas)
-    monkeypatch.setattr("fairmdp.learning.simulate.CHUNK", 4)
-    pieces = simulate(problem.mdp, policy, steps=333, runs=10, quotas=problem.quotas)
+    few = Tuning(held=64)
+    pieces = simulate(problem.mdp, policy, steps=333, runs=10, quotas=problem.quotas, tuning=few)
     assert np.array_equal(whole.run_shares, pieces.run_shares)
     assert np.array_equal(whole.shares, pieces.shares) and whole.gain == pytest.approx(pieces.gain)
 

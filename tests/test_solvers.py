@@ -1,5 +1,7 @@
 """The exact solver on random problems, and what it says when there is no fair policy."""
 
+from functools import partial
+
 import highspy
 import numpy as np
 import pytest
@@ -9,9 +11,14 @@ from hypothesis import strategies as st
 from models import random_problem
 
 from fairmdp import MDP, Problem, ProblemError, Quota, SolverError, Status, scenarios, solve, solve_lp, verify
-from fairmdp.solvers.flow_lp import FlowLP
-from fairmdp.solvers.policy import policy_of
-from fairmdp.solvers.repair import pull_within
+from fairmdp.backends.flow_lp import FlowLP
+from fairmdp.chains.policy import policy_of
+from fairmdp.deadline import Deadline
+from fairmdp.solution.solution import Remark
+from fairmdp.solvers.conflict import Columns
+from fairmdp.solvers.connect import pull_within
+from fairmdp.solvers.infeasible import Programs
+from fairmdp.views.text import solution_text
 
 
 @pytest.mark.parametrize("block", range(10))
@@ -64,6 +71,7 @@ def test_probabilities_that_highs_takes_for_zero(method):
     assert solution.gain == pytest.approx(solve(problem, method="colgen").gain, abs=2e-6)
 
 
+@pytest.mark.slow
 def test_interior_points_find_no_point_either():
     found = 0
     for seed in range(12):
@@ -115,6 +123,7 @@ class Repeating:
         return getattr(self._highs, name)
 
 
+@pytest.mark.slow
 def test_conflicts_are_minimal_and_proved():
     found = 0
     for seed in range(60):
@@ -162,7 +171,7 @@ def test_a_large_conflict_is_proved_without_being_made_smaller():
     assert solution.status is Status.INFEASIBLE and verify(problem, solution).ok
     why = solution.infeasibility
     assert len(why.conflict) > 60 and why.reach.size == 20
-    assert any("a part of it may be enough" in note for note in solution.notes)
+    assert [note.remark for note in solution.notes] == [Remark.CONFLICT_MAY_SHRINK]
 
 
 def test_a_cap_and_a_quota_conflict():
@@ -179,7 +188,7 @@ def test_a_cap_and_a_quota_conflict():
 @given(
     st.integers(0, 10**6), st.sampled_from([1e-12, 1e-3, 1.0, 1e6, 1e12]), st.sampled_from([0.0, 1.0, -1e3])
 )
-def test_fire_rewards_of_any_size_and_offset(seed, scale, offset):
+def test_fuzz_rewards_of_any_size_and_offset(seed, scale, offset):
     base = random_problem(seed, n_max=8, caps=False)
     mdp = MDP(base.mdp.P, (base.mdp.r / np.abs(base.mdp.r).max() + offset) * scale, base.mdp.s_of)
     problem = Problem(mdp, base.quotas)
@@ -281,3 +290,51 @@ def test_what_is_mixed_in_fits_into_the_room(seed):
         assert 0 < pull <= room.max()
         assert ((1 - pull) * (low + room) + pull * shares >= low + room / 2 - 1e-15).all()
         assert ((1 - pull) * (high - room) + pull * shares <= high - room / 2 + 1e-15).all()
+
+
+def coin(left=0.7, rare=0.2):
+    """A start that falls left or right by a coin, and no choice anywhere; a tenth of the left is rare."""
+    P = [[0, 0.5, 0, 0.5], [0, 0.9, 0.1, 0], [0, 0.9, 0.1, 0], [0, 0, 0, 1]]
+    mdp = MDP(P, [0.0, 0, 1, 0], range(4), initial=[1, 0, 0, 0])
+    return Problem(mdp, [Quota("left", [1, 2], at_least=left), Quota("rare", [2], at_least=rare)])
+
+
+@pytest.mark.parametrize("left", [0.3, 0.7])
+def test_nearest_quotas_are_proposed_only_where_a_policy_is_proved_to_meet_them(left):
+    """Shares that only a mixture of classes has are no policy's: half of the time is left, whatever is asked."""
+    problem = coin(left)
+    found = solve(problem)
+    assert found.status is Status.INFEASIBLE and verify(problem, found).ok
+    why = found.infeasibility
+    assert why.common_factor is None
+    assert np.array_equal(why.nearest_at_least, problem.at_least)
+    shown = solution_text("coin", problem, found)
+    assert "none were proved to be met" in shown and "times as much" not in shown and "rare>=" not in shown
+
+
+@pytest.mark.parametrize("engine", [Programs, partial(Columns, deadline=Deadline(None))])
+def test_what_is_proposed_is_solved_once_more_by_both_engines(engine):
+    assert not engine(coin()).meets(coin(0.7, 0.05))
+    three = scenarios.three_state()
+    assert engine(three).meets(three) and not engine(three).meets(three.with_bounds([0, 0, 0.5]))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_everything_proposed_is_met(seed):
+    rng = np.random.default_rng(seed)
+    S = int(rng.integers(2, 6))
+    s_of = np.repeat(np.arange(S), rng.integers(1, 3, S))
+    P = np.zeros((s_of.size, S))
+    for row in P:
+        row[rng.choice(S, 2, replace=False)] = 0.5, 0.5
+    first = rng.choice(S, S // 2, replace=False)
+    quotas = [Quota("a", first, at_least=rng.uniform(0.3, 0.9)), Quota("b", [first[0]], at_most=0.1)]
+    problem = Problem(MDP(P, rng.normal(size=s_of.size), s_of), quotas)
+    found = solve(problem)
+    why = found.infeasibility
+    if why is None or np.array_equal(
+        [why.nearest_at_least, why.nearest_at_most], [problem.at_least, problem.at_most]
+    ):
+        return
+    nearest = solve(problem.with_bounds(why.nearest_at_least, why.nearest_at_most))
+    assert nearest.status in (Status.OPTIMAL, Status.FEASIBLE)

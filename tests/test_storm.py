@@ -8,6 +8,8 @@ import fairmdp as fm
 from fairmdp import MDP, Problem, Status, scenarios, solve
 from fairmdp.io.explicit_model import quota_lines
 
+pytestmark = pytest.mark.storm
+
 stormpy = pytest.importorskip("stormpy", reason="the extra storm is not installed")
 
 PRECISE = 1e-6  # Storm's default precision of value iteration

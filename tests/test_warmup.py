@@ -6,6 +6,8 @@ from click.testing import CliRunner
 from fairmdp import Problem, scenarios, solve, solve_colgen, solve_dual, solve_mirror, solve_proximal
 from fairmdp.cli.warmup import _kernels, warmup
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def said():

@@ -6,7 +6,8 @@ import shlex
 import sys
 
 import pytest
-from browser import Watch, assert_accessible, browser, figure
+from browser import Figure, Watch, assert_accessible, browser
+from PIL import Image
 from web_server import served
 
 import fairmdp as fm
@@ -14,8 +15,10 @@ import fairmdp.cli
 
 __all__ = ["browser"]  # a fixture
 
+pytestmark = pytest.mark.browser
+
 HOSTILE = "<img src=x onerror=alert(1)>"
-TICKS = "Array.from(document.querySelectorAll('#{} .ytick text'), (tick) => tick.textContent)"
+READ = 1e-5  # how closely a figure can be read
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +37,7 @@ def open_page(browser, server):
         page = context.new_page()
         opened.append((context, Watch(page)))
         page.goto(address or server.address)
-        page.locator("#frontier .xaxislayer-above").first.wait_for()
+        page.locator("#frontier .x-title").wait_for()
         return page
 
     yield call
@@ -60,6 +63,26 @@ def shown_gain(solution):
 
 def shown_share(share):
     return f"{100 * share:.2f}\u202f%"
+
+
+def assert_curve(page, exact, value, gain):
+    """The frontier that is drawn: its breakpoints, the line through them, and where the slider stands."""
+    drawn = Figure(page, "frontier")
+    assert drawn.x("breakpoint") == pytest.approx(exact.values.tolist(), abs=READ)
+    assert drawn.y("breakpoint") == pytest.approx(exact.gains.tolist(), abs=READ)
+    path = page.locator("#frontier .curve").get_attribute("d")
+    through = [float(number) for number in re.findall(r"[\d.]+", path)]
+    dots = [dot[way] for dot in drawn.all("breakpoint") for way in ("x", "y")]
+    assert through == pytest.approx(dots, abs=0.01)
+    assert drawn.x("here") == pytest.approx([value], abs=READ)
+    assert drawn.y("here") == pytest.approx([gain], abs=READ)
+
+
+def chances(page):
+    """Probabilities of all pairs, by how strongly their cells are painted."""
+    shapes = [shape for shape in Figure(page, "policy").all("cell") + Figure(page, "policy").all("chance")]
+    painted = {(shape["x"], shape["y"]): float(shape["strength"] or 0) for shape in shapes}
+    return [painted[place] for place in sorted(painted, key=lambda place: place[::-1])]
 
 
 def drop(page, name, content):
@@ -92,19 +115,17 @@ def test_a_slider_moved_by_keyboard_shows_the_exact_answer(open_page):
     expect(page.locator("#live")).to_contain_text(f"optimal, gain {shown_gain(solution)}, worst slack 0")
     expect(page.locator("#got-0")).to_have_text(f"gets {shown_share(solution.shares[0])}")
     assert slider.get_attribute("aria-valuetext").startswith("26.5\u202f%")
-    bars, rings, owed, _ = figure(page, "shares")
-    assert bars["x"] == pytest.approx(solution.shares.tolist(), abs=1e-12)
-    assert rings["x"] == pytest.approx((problem.members @ free.occupancy).tolist(), abs=1e-12)
-    assert owed["x"] == pytest.approx([0.1, 0.1, 0.265])
-    *_, curve, here = figure(page, "frontier")
-    exact = fm.frontier(problem, "s2")
-    assert curve["x"] == pytest.approx(exact.values.tolist()) and curve["y"] == pytest.approx(
-        exact.gains.tolist()
+    shares = Figure(page, "shares")
+    assert [tick["text"] for tick in shares.all("y-tick")] == ["s0", "s1", "s2"]
+    assert shares.x("bar", "end") == pytest.approx(solution.shares.tolist(), abs=READ)
+    assert [bar["more"] for bar in shares.all("bar")] == ["met", "met", "binding"]
+    assert shares.x("free") == pytest.approx((problem.members @ free.occupancy).tolist(), abs=READ)
+    assert shares.x("owed") == pytest.approx([0.1, 0.1, 0.265], abs=READ)
+    assert shares.all("mark")[2]["about"].startswith(
+        "s2\nshare 26.50\u202f%, asked \u2265 26.5\u202f%, slack 0\n"
     )
-    assert here["x"] == [0.265] and here["y"] == pytest.approx([solution.gain])
-    assert [p for row in figure(page, "policy")[0]["z"] for p in row] == pytest.approx(
-        solution.policy.tolist()
-    )
+    assert_curve(page, fm.frontier(problem, "s2"), 0.265, solution.gain)
+    assert chances(page) == pytest.approx(solution.policy.tolist(), abs=READ)
     row = page.locator("#prices tbody tr").nth(2)
     expect(row).to_contain_text("s2" + shown_share(solution.shares[2]))
     expect(row).to_contain_text(f"{solution.prices[2]:.4f}")
@@ -119,8 +140,10 @@ def test_another_quota_moves_the_frontier_to_itself(open_page):
     problem = three_state(0.4, 0.1, 0.25)
     expect(page.locator("#gain")).to_have_text(shown_gain(fm.solve(problem)))
     expect(page.locator("#quota-choice")).to_have_value("s0")
-    expect(page.locator("#frontier .xtitle")).to_have_text("share owed to s0")
-    assert figure(page, "frontier")[2]["y"] == pytest.approx(fm.frontier(problem, "s0").gains.tolist())
+    expect(page.locator("#frontier .x-title")).to_have_text("share owed to s0")
+    assert Figure(page, "frontier").y("breakpoint") == pytest.approx(
+        fm.frontier(problem, "s0").gains, abs=READ
+    )
     most = fm.frontier(three_state(0.4, 0.1, 0.0), "s2").last_feasible
     expect(page.locator("#reach-at_least-2")).to_have_text(f"up to {shown_share(most)} can be met")
 
@@ -137,7 +160,7 @@ def test_an_infeasible_position_names_the_conflict_and_the_way_back(open_page):
     expect(page.locator("#gain")).to_have_text("\u2013")
     expect(page.locator("#shares")).to_be_hidden()
     wide = page.locator("#frontier .figure").bounding_box()["width"]  # the row is its own now
-    expect(page.locator("#frontier .main-svg").first).to_have_attribute("width", re.compile(f"{wide:g}"))
+    expect(page.locator("#frontier .figure svg")).to_have_attribute("width", re.compile(f"{wide:g}"))
     assert_accessible(page)
     page.get_by_role("button", name="Use the nearest quotas that can be met").click()
     why = fm.solve(three_state(0.1, 0.1, 0.6)).infeasibility
@@ -191,8 +214,9 @@ def test_a_dropped_file_is_opened_and_its_names_are_text(open_page, tmp_path):
     expect(page.locator("#gain")).to_have_text(shown_gain(fm.solve(problem)))
     expect(page.locator("#sliders .name").first).to_have_text(HOSTILE)
     expect(page.locator("#prices tbody th").first).to_have_text(HOSTILE)
-    assert page.evaluate(TICKS.format("shares")) == ["<img src=x onerror=al\u2026", "<a href=x>cap"]
-    assert page.evaluate(TICKS.format("policy")) == ["<script>alert(1\u2026", "<img src=x oner\u2026"]
+    expect(page.locator("#shares .y-tick")).to_have_text(["<img src=x onerror=al\u2026", "<a href=x>cap"])
+    expect(page.locator("#policy .y-tick")).to_have_text(["<script>alert(1\u2026", "<img src=x oner\u2026"])
+    expect(page.locator("#policy .x-tick")).to_have_text(["</title>", "<b>keep</b>", "&lt;share&gt;"])
     expect(page.locator("#graph text").nth(1)).to_have_text("<img src=x on\u2026")
     assert page.locator("main img, main script, main a, main b").count() == 0
     expect(page.locator("#reach-at_most-1")).to_contain_text("not below")
@@ -262,11 +286,13 @@ def test_exports_and_the_command_give_the_same_answer(open_page, tmp_path, monke
     assert [float(line.split(",")[2]) for line in policy[1:]] == pytest.approx(kept["policy"], abs=1e-12)
     quotas = saved(page, page.locator("[data-kind='quotas.csv']"), tmp_path).read_text().splitlines()
     assert [float(line.split(",")[1]) for line in quotas[1:]] == pytest.approx(kept["shares"], abs=1e-12)
-    for section in ("shares", "frontier", "policy"):
+    for section in ("shares", "frontier", "policy", "graph"):
         png = saved(page, page.locator(f"#{section}").get_by_role("button", name="png"), tmp_path)
         assert png.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
-    svg = saved(page, page.locator("#frontier").get_by_role("button", name="svg"), tmp_path).read_text()
-    assert svg.startswith("<svg") and "share owed to s1" in svg
+        assert len(Image.open(png).convert("RGB").getcolors(2**24)) > 100  # it is not empty
+        svg = saved(page, page.locator(f"#{section}").get_by_role("button", name="svg"), tmp_path).read_text()
+        assert svg.startswith("<svg") and "var(" not in svg  # a file knows nothing of the page's colours
+        assert section != "frontier" or "share owed to s1" in svg
 
 
 def test_two_pages_at_once_keep_to_themselves(open_page):
@@ -329,9 +355,8 @@ def test_sliders_that_are_moved_quickly_end_at_the_right_answer(browser):
             expect(page.locator("#command")).to_contain_text(f"g0>={owed[0]:.4g}", timeout=60_000)
             expect(page.locator("#status")).to_have_text("Optimal")
             assert float(page.locator("#gain").text_content()) == pytest.approx(solution.gain, abs=2e-6)
-            assert all(
-                got >= least - 1e-9 for got, least in zip(figure(page, "shares")[0]["x"], owed, strict=True)
-            )
+            got = Figure(page, "shares").x("bar", "end")
+            assert all(share >= least - READ for share, least in zip(got, owed, strict=True))
         moved = [float(page.locator("#number-at_least-0").input_value()) for page in pages]
         step = 100 * float(pages[0].locator("#at_least-0").get_attribute("step"))
         assert moved[0] - moved[1] == pytest.approx(
@@ -372,20 +397,17 @@ def test_weights_are_moved_and_shown_in_their_own_units(open_page, tmp_path, mon
     expect(page.locator("#reach-at_least-0")).to_have_text(f"up to {most:.4f} can be met")
     expect(page.locator("#reach-at_most-0")).to_have_text(f"not below {least:.4f}".replace("-", "\u2212"))
     assert slider.get_attribute("aria-valuetext").startswith("0.65, up to")
-    traces = figure(page, "shares")
-    bars, rings, owed, allowed = traces[4:]  # the shares of time have an axis of their own
-    assert traces[0]["x"] == pytest.approx(solution.shares[1:].tolist(), abs=1e-12)
-    assert bars["x"] == [row.share] and owed["x"] == [0.65] and allowed["x"] == [4.0]
-    assert rings["x"] == pytest.approx([[-2.0, 0.0, 6.0] @ free.visitation])
+    shares = Figure(page, "shares")  # the shares of time come first, on an axis of their own
+    assert [tick["text"] for tick in shares.all("y-tick")] == ["s0", "s1", "s2", "chores"]
+    assert shares.x("bar", "end") == pytest.approx([*solution.shares[1:], row.share], abs=READ)
+    assert shares.x("owed") == pytest.approx([0.1, 0.1, 0.1, 0.65], abs=READ)
+    assert shares.x("allowed") == pytest.approx([4.0], abs=READ)
+    assert shares.x("free")[3] == pytest.approx([-2.0, 0.0, 6.0] @ free.visitation, abs=READ)
     expect(page.locator("#prices tbody tr").first).to_contain_text(
         f"chores0.6500\u2265 0.65, \u2264 40{row.price:.4f}binding"
     )
-    expect(page.locator("#frontier .xtitle")).to_have_text("chores, at least")
-    *_, curve, here = figure(page, "frontier")
-    exact = fm.frontier(problem, "chores")
-    assert curve["x"] == pytest.approx(exact.values.tolist())
-    assert curve["y"] == pytest.approx(exact.gains.tolist())
-    assert here["x"] == [0.65] and here["y"] == pytest.approx([solution.gain])
+    expect(page.locator("#frontier .x-title")).to_have_text("chores, at least")
+    assert_curve(page, fm.frontier(problem, "chores"), 0.65, solution.gain)
     assert_accessible(page)
     command = page.locator("#command").text_content()
     assert "'--quota=chores>=0.65' '--quota=chores<=4.0'" in command
@@ -419,19 +441,117 @@ def test_a_cap_that_moves_has_a_curve_of_its_own(browser):
         )
         solution = fm.solve(problem)
         expect(page.locator("#gain")).to_have_text(shown_gain(solution))
-        expect(page.locator("#frontier .xtitle")).to_have_text("share allowed to s0")
+        expect(page.locator("#frontier .x-title")).to_have_text("share allowed to s0")
         expect(page.locator("#frontier .figure")).not_to_have_class("stale")
-        *_, curve, here = figure(page, "frontier")
-        exact = fm.frontier(problem, "s0", bound="at_most")
-        assert curve["x"] == pytest.approx(exact.values.tolist())
-        assert curve["y"] == pytest.approx(exact.gains.tolist())
-        assert here["x"] == [0.345] and here["y"] == pytest.approx([solution.gain])
-        expect(page.locator("#frontier .annotation-text")).to_have_text("10.00\u202f% is owed")
+        assert_curve(page, fm.frontier(problem, "s0", bound="at_most"), 0.345, solution.gain)
+        expect(page.locator("#frontier .limit")).to_have_text("10.00\u202f% is owed")
         page.get_by_label("at least for s2").press("ArrowRight")
         expect(page.locator("#quota-choice")).to_have_value("s2")
         page.get_by_label("at most for s0").press("Home")
         page.get_by_role("button", name="Only raise s0").click()
         expect(page.locator("#status")).to_have_text("Optimal")
+        page.close()
+
+
+def test_figures_say_their_numbers_when_pointed_at_or_reached_by_keyboard(open_page):
+    page = open_page()
+    tip, exact = page.locator(".tip"), fm.frontier(three_state(0.1, 0.1, 0.25), "s2")
+    told = [
+        f"owed {shown_share(value)}\ngain {gain:.6f}"
+        for value, gain in zip(exact.values, exact.gains, strict=True)
+    ]
+    page.locator("#frontier .breakpoint").nth(2).hover()
+    expect(tip).to_contain_text(told[2])
+    page.locator("h1").hover()
+    expect(tip).to_be_hidden()
+    page.locator("#frontier").get_by_role("button", name="png").focus()
+    page.keyboard.press("Tab")  # one stop for all dots
+    expect(tip).to_contain_text(told[0])
+    here = "here: owed 25.00\u202f%\ngain 0.443421"
+    for way, text in (
+        ("ArrowRight", told[1]),
+        ("ArrowRight", here),
+        ("ArrowRight", told[2]),
+        ("ArrowLeft", here),
+    ):
+        page.keyboard.press(way)
+        expect(tip).to_contain_text(text)
+        expect(page.locator(":focus")).to_have_attribute("aria-label", re.compile(re.escape(text)))
+    assert_accessible(page)
+    page.keyboard.press("Escape")
+    expect(tip).to_be_hidden()
+    page.locator("#policy .mark").first.focus()
+    for way, name in (
+        ("ArrowRight", "s0: a1 0.00"),
+        ("ArrowDown", "s1: a1 40.63"),
+        ("ArrowLeft", "s1: a0 59.3"),
+    ):
+        page.keyboard.press(way)
+        expect(tip).to_contain_text(name)
+
+
+def test_figures_follow_the_width_and_the_colours_of_the_page(open_page):
+    page = open_page()
+    svg, bar = page.locator("#shares .figure svg"), page.locator("#shares .bar.met").first
+    wide, light = svg.bounding_box()["width"], "rgb(43, 108, 176)"
+    expect(bar).to_have_css("fill", light)
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(svg).not_to_have_attribute("width", f"{wide:g}")
+    solution = fm.solve(three_state(0.1, 0.1, 0.25))
+    assert Figure(page, "shares").x("bar", "end") == pytest.approx(solution.shares.tolist(), abs=READ)
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    expect(svg).to_have_attribute("width", "400")  # or the text on paper would depend on the screen
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    expect(svg).to_have_attribute("width", f"{svg.bounding_box()['width']:g}")
+    page.emulate_media(color_scheme="dark")
+    expect(bar).to_have_css("fill", "rgb(121, 174, 232)")
+    page.emulate_media(color_scheme="dark", media="print")  # paper is white
+    expect(bar).to_have_css("fill", light)
+
+
+OVERLAPS = """Array.from(document.querySelectorAll(".figure svg"), (svg) => {
+    const boxes = Array.from(svg.querySelectorAll(".x-tick:not([transform]), .y-tick, .limit, .x-title"), (node) => node.getBoundingClientRect());
+    const frame = svg.getBoundingClientRect();
+    const clash = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom - 2 && b.top < a.bottom - 2;
+    return boxes.some((a, k) => boxes.slice(k + 1).some((b) => clash(a, b)))
+        || Array.from(svg.querySelectorAll("text"), (node) => node.getBoundingClientRect()).some((a) =>
+            a.left < frame.left - 1 || a.right > frame.right + 1 || a.top < frame.top - 1 || a.bottom > frame.bottom + 1);
+})"""
+
+
+def long_names():
+    mdp = fm.scenarios.garnet(6, 12, 3, n_quotas=0).mdp
+    states = [f"a rather long name of ward {k}" for k in range(6)]
+    actions = [f"send to the department {i % 12}" for i in range(72)]
+    named = fm.MDP(mdp.P, mdp.r, mdp.s_of, states=states, actions=actions)
+    weighted = fm.Quota("dollars paid out per month and person", weights={0: -3e7, 3: 4e8}, at_least=1e6)
+    return fm.Problem(named, [weighted, fm.Quota("everybody in the north", states=[0, 1], at_most=0.9)])
+
+
+LABELLED = [
+    "three-state",
+    "three-state --quota=s0<=0.35",
+    "jobs",
+    "hiring",
+    "garnet --param=n_states=24",
+    "long.toml",
+]
+
+
+@pytest.mark.parametrize("scenario", LABELLED)
+def test_labels_of_axes_neither_overlap_nor_stick_out(browser, scenario, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    fm.save(long_names(), "long.toml")
+    with served(*scenario.split()) as server:
+        page = browser.new_page()
+        page.goto(server.address)
+        page.locator("#frontier .x-title").wait_for()
+        for width in (1280, 960, 700, 390, 320):
+            page.set_viewport_size({"width": width, "height": 844})
+            page.wait_for_function("""() => Array.from(document.querySelectorAll(".figure:has(svg)"))
+                .every((node) => node.querySelector("svg").width.baseVal.value === node.clientWidth)""")
+            clashes = page.evaluate(OVERLAPS)
+            assert not any(clashes), (scenario, width, clashes)
         page.close()
 
 

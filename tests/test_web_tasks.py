@@ -3,21 +3,25 @@
 import base64
 import json
 import shlex
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
 import fairmdp as fm
-from fairmdp.cli.source import read_problem
+import fairmdp.views.notebook  # shows results as tables
+from fairmdp.frontiers.drawn import Tuning, best_curve
+from fairmdp.views.data import GRAPH_STATES, MOST_STATES
+from fairmdp.views.html import report_html
 from fairmdp.web import tasks
-from fairmdp.web.document import GRAPH_STATES, MOST_STATES
-from fairmdp.web.html import report_html
-from fairmdp.web.tasks import Desk, RefusedError, Request, Source, best_curve, solve_command
+from fairmdp.web.server import static_files
+from fairmdp.web.tasks import OpenProblems, RefusedError, Request, Source, solve_command
 
 
 def ask(task, source="three-state", **rest):
     source = source if isinstance(source, Source) else Source(source)
-    return Desk().answer(Request(task, source, **rest), lambda row: None)
+    return OpenProblems().answer(Request(task, source, **rest), lambda row: None)
 
 
 def read_again(command):
@@ -28,13 +32,13 @@ def read_again(command):
         for kind in ("param", "quota", "rho")
     }
     rho = options["rho"][0] if options["rho"] else None
-    return read_problem(words[0], options["param"], rho, options["quota"])
+    return Source(words[0], options["param"], rho, options["quota"]).problem()
 
 
 @pytest.mark.parametrize("moved", [{}, {0: 0.2}, {1: 0.15}, {2: 0.3}, {0: 1 / 3, 2: 0.1 + 0.2}, {0: 0.0}])
 def test_the_command_names_the_same_problem_to_the_bit(moved):
     source = Source("three-state", ("rho=0.1,0.1,0.2",), None, ("s0<=0.9", "s1/a1<=0.5"))
-    asked = read_problem(source.target, source.params, source.rho, source.quotas)
+    asked = source.problem()
     at_least = asked.at_least.copy()
     for k, share in moved.items():
         at_least[k] = share
@@ -138,10 +142,10 @@ def test_flows_between_states_are_those_of_the_policy():
     )
 
 
-def test_larger_frontiers_are_looked_at_in_places(monkeypatch):
-    monkeypatch.setattr("fairmdp.web.tasks.EXACT_PAIRS", 0)
+def test_larger_frontiers_are_looked_at_in_places():
     problem = fm.scenarios.three_state()
-    curve, exact = best_curve(problem, "s2", "at_least"), fm.frontier(problem, "s2")
+    curve = best_curve(problem, "s2", "at_least", tuning=Tuning(exact_pairs=0))
+    exact = fm.frontier(problem, "s2")
     assert not curve.exact and curve.values[0] == 0 and curve.values[-1] == pytest.approx(exact.last_feasible)
     assert curve.gains[:-1] == pytest.approx([exact.gain_at(value) for value in curve.values[:-1]])
 
@@ -163,8 +167,8 @@ def test_problems_without_quotas_are_welcome():
 
 
 def test_reports_of_very_many_quotas_keep_the_tightest(monkeypatch):
-    monkeypatch.setattr("fairmdp.web.html.MOST_ROWS", 20)
-    monkeypatch.setattr("fairmdp.web.html.CURVE_PAIRS", 0)
+    monkeypatch.setattr("fairmdp.views.html.MOST_ROWS", 20)
+    monkeypatch.setattr("fairmdp.views.html.CURVE_PAIRS", 0)
     problem = fm.Problem(fm.scenarios.garnet(50, n_quotas=0).mdp, rho=np.linspace(0.001, 0.002, 50))
     solution = fm.solve(problem)
     html = report_html(problem, solution, "many")
@@ -216,7 +220,8 @@ def test_weights_are_shown_in_their_own_units(chores):
 @pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize("bound, first", [("at_least", -2.0), ("at_most", 6.0)])
 def test_the_frontier_of_weights_is_in_their_units(chores, monkeypatch, exact, bound, first):
-    monkeypatch.setattr("fairmdp.web.tasks.EXACT_PAIRS", 1000 * exact)
+    tuning = Tuning(exact_pairs=1000 * exact)
+    monkeypatch.setattr("fairmdp.web.tasks.best_curve", partial(best_curve, tuning=tuning))
     source, problem = chores
     idle = {bound: (first, *(0.1, 0.1, 0.25)) if bound == "at_least" else (first, 1.0, 1.0, 1.0)}
     curve = ask("frontier", source, quota="chores", bound=bound, **idle)["curve"]
@@ -263,7 +268,7 @@ def test_weights_alone_make_no_groups(tmp_path):
 
 def test_a_bound_that_was_taken_back_is_on_the_command_line():
     source = Source("three-state", (), None, ("s0<=0.35", "s0>=0.2"))
-    asked = read_problem(source.target, source.params, source.rho, source.quotas)
+    asked = source.problem()
     for at_least, at_most in (((0.1, 0.25, 0.2), (1, 1, 1)), ((0.1, 0.25, 0.0), (1, 1, 0.35))):
         problem = asked.with_bounds(at_least, at_most)
         assert read_again(solve_command(source, asked, problem)).digest == problem.digest
@@ -273,7 +278,7 @@ def test_the_frontier_of_a_cap_moves_the_cap():
     source = Source("three-state", (), None, ("s0<=0.35",))
     bounds = {"at_least": (0.1, 0.25, 0.0), "at_most": (1.0, 1.0, 1.0)}
     curve = ask("frontier", source, quota="s0", bound="at_most", **bounds)["curve"]
-    problem = read_problem(source.target, source.params, source.rho, source.quotas)
+    problem = source.problem()
     free = problem.with_bounds(bounds["at_least"])
     assert curve["values"] == fm.frontier(free, "s0", bound="at_most").values.tolist()
     assert curve["own_limit"] is False and curve["limit"] == pytest.approx(curve["last_feasible"])
@@ -289,11 +294,33 @@ def test_reports_draw_the_bound_that_costs():
 
 def test_exports_hold_what_is_shown(monkeypatch):
     """Where several policies are best, the file is of the one in the picture: nothing is solved again for it."""
-    desk, at_least = Desk(), (0.1, 0.1, 0.25)
-    shown = desk.answer(Request("solve", Source("three-state"), at_least), print)
+    problems, at_least = OpenProblems(), (0.1, 0.1, 0.25)
+    shown = problems.answer(Request("solve", Source("three-state"), at_least), print)
     monkeypatch.setattr(tasks.WarmSolver, "solve", None)
-    sent = desk.answer(Request("export", Source("three-state"), at_least, kind="solution.json"), print)
+    sent = problems.answer(Request("export", Source("three-state"), at_least, kind="solution.json"), print)
     assert json.loads(base64.b64decode(sent["content"]))["gain"] == shown["gain"]
-    assert desk.answer(Request("proof", Source("three-state"), at_least), print)["ok"]
+    assert problems.answer(Request("proof", Source("three-state"), at_least), print)["ok"]
     with pytest.raises(TypeError):  # other bounds are another question
-        desk.answer(Request("proof", Source("three-state"), (0.1, 0.1, 0.2)), print)
+        problems.answer(Request("proof", Source("three-state"), (0.1, 0.1, 0.2)), print)
+
+
+def test_the_proof_of_what_is_shown_calls_no_solver(monkeypatch):
+    """And the page says so: numbers are derived anew, by code that the solvers use as well."""
+    page, request = OpenProblems(), Request("solve", Source("three-state"))
+    page.answer(request, print)
+    monkeypatch.setattr(tasks, "solve", None)
+    monkeypatch.setattr(tasks.WarmSolver, "solve", None)
+    assert page.answer(replace(request, task="proof"), print)["ok"]
+    words = static_files()["app.js"].decode()
+    assert "the check calls no solver" in words and "shares nothing" not in words
+
+
+def test_owing_more_than_all_time_proposes_nothing_that_is_not_proved(tmp_path):
+    """Half of the time is on the left whatever one does, so no shares of left and right but these are met."""
+    P = [[0, 0.5, 0.5], [0, 1, 0], [0, 0, 1]]
+    owed = [fm.Quota("left", [1], at_least=0.3), fm.Quota("right", [2], at_least=0.3)]
+    problem = fm.Problem(fm.MDP(P, [0.0, 1, 0], range(3), initial=[1, 0, 0]), owed)
+    fm.io.save(problem, tmp_path / "coin.toml")
+    request = Request("solve", Source(str(tmp_path / "coin.toml")), at_least=(0.9, 0.9))
+    why = OpenProblems().answer(request, print)["infeasible"]
+    assert why["nearest"] == []

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from fairmdp import MDP, FormatError, Problem, Solution, load, save, scenarios, solve, verify
-from fairmdp.io import atomic
+from fairmdp import files as atomic
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits and signals as Linux has them")
 
@@ -128,7 +128,7 @@ def test_two_writers_of_one_file(tmp_path):
 def test_an_interrupt_while_writing_leaves_nothing(tmp_path):
     """Ctrl-C, not SIGKILL: the unfinished file goes as well."""
     script = (
-        "import sys, time\nfrom fairmdp.io import atomic\n"
+        "import sys, time\nfrom fairmdp import files as atomic\n"
         "with atomic.replacing(sys.argv[1]) as file:\n"
         "    file.write(b'half'); file.flush(); print('ready', flush=True); time.sleep(60)\n"
     )

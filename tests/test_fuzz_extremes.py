@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
-from fire import answers_hold
+from fuzz import answers_hold
 from scipy.sparse import csr_array
 
 from fairmdp import MDP, Problem, ProblemError, Quota, Status, solve, verify
+
+pytestmark = pytest.mark.fuzz
 
 RING = [[0, 1, 0], [0, 0, 1], [1, 0, 0]]
 
@@ -73,6 +75,7 @@ def test_a_state_without_transitions_is_refused():
         MDP(csr_array(([1.0], [0], [0, 1, 1]), shape=(2, 2)), [0, 0], [0, 1])
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_quotas():
     """Every set of seventeen states but the empty and the whole one owed a little."""
     S, rng = 17, np.random.default_rng(0)

@@ -1,12 +1,15 @@
 """Whatever a caller hands over becomes a problem that can be solved and verified, or a clear refusal."""
 
 import numpy as np
-from fire import answers_hold, junk, numbers
+import pytest
+from fuzz import answers_hold, junk, numbers
 from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from fairmdp import MDP, Problem, ProblemError, Quota, parse_quota, scenarios
+
+pytestmark = pytest.mark.fuzz
 
 
 @st.composite
@@ -26,9 +29,10 @@ def arrays(draw):
     return P, r, s_of
 
 
+@pytest.mark.slow
 @given(arrays(), st.one_of(st.none(), st.lists(st.text(max_size=3), max_size=5), junk), junk)
 @example((np.ones((1, 1)), [0.0], [0]), False, None)
-def test_fire_constructors(model, names, initial):
+def test_fuzz_constructors(model, names, initial):
     """Any arguments: a model whose rows are distributions, or a ProblemError."""
     for options in ({}, {"states": names}, {"actions": names}, {"initial": initial}):
         try:
@@ -54,7 +58,7 @@ bounds = st.one_of(st.floats(0, 1), st.none(), junk)
     ),
     st.one_of(st.none(), st.lists(st.floats(0, 1), min_size=2, max_size=2), junk),
 )
-def test_fire_quotas(quotas, rho):
+def test_fuzz_quotas(quotas, rho):
     """Any quotas: a problem that can be solved and verified, or a ProblemError."""
     try:
         problem = Problem(TWO, [Quota(*quota) for quota in quotas], rho=rho)
@@ -65,7 +69,7 @@ def test_fire_quotas(quotas, rho):
 
 @given(st.one_of(junk, st.lists(junk, max_size=2)))
 @example(5)
-def test_fire_lists_of_quotas(quotas):
+def test_fuzz_lists_of_quotas(quotas):
     for make in (Problem(TWO).with_quotas, lambda given: Problem(TWO, given), lambda given: Problem(given)):
         try:
             assert isinstance(make(quotas), Problem)
@@ -95,7 +99,7 @@ weights = st.one_of(
 @example([([0.0, 5e-211], 0.0, 9e97)])
 @example([([0.0, 5e-211], 9e97, None)])
 @example([([-1.7e308, 1e12], -1e308, 1.7e308)])
-def test_fire_weights(rows):
+def test_fuzz_weights(rows):
     """Any weights: a problem that can be solved and verified, or a ProblemError."""
     try:
         quotas = [Quota(f"q{k}", None, None, low, high, a) for k, (a, low, high) in enumerate(rows)]
@@ -120,7 +124,7 @@ bound_texts = st.one_of(
 
 
 @given(bound_texts)
-def test_fire_quota_strings(text):
+def test_fuzz_quota_strings(text):
     """Any text: a bound within [0, 1] on something that the problem has, or a ProblemError."""
     try:
         problem = PAIRS.with_quotas([parse_quota(PAIRS, text)])

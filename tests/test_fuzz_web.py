@@ -6,17 +6,19 @@ import socket
 from itertools import pairwise
 
 import pytest
-from fire import cuts, damaged, edits, mostly
+from fuzz import cuts, damaged, edits, mostly
 from hypothesis import given
 from hypothesis import strategies as st
 from test_explicit import DRN
-from test_fire_cli import NUMBERS
+from test_fuzz_cli import NUMBERS
 from test_io import CLINIC
 from web_server import served
 
 from fairmdp import FairMDPError, load, save, scenarios, solve
-from fairmdp.web.exports import EXPORTS
+from fairmdp.views.exports import EXPORTS
 from fairmdp.web.tasks import TASKS
+
+pytestmark = pytest.mark.fuzz
 
 GIVEN = scenarios.three_state()
 
@@ -72,7 +74,7 @@ headers = st.lists(
     st.binary(max_size=60),
     mostly(st.just(True), st.just(False)),
 )
-def test_fire_requests(server, method, start, rest, version, extra, body, plain):
+def test_fuzz_requests(server, method, start, rest, version, extra, body, plain):
     """Any bytes: an answer that is no breakdown, and a server that lives on."""
     lines = [f"{method} {start}{'/'.join(rest)} {version}", *(f"{name}: {value}" for name, value in extra)]
     if plain:  # else whoever sends it forgets what every request has
@@ -128,7 +130,7 @@ fields = st.sampled_from(["page", "task", "source", "at_least", "quota", "kind",
 
 
 @given(questions, mostly(st.none(), st.tuples(fields, anything)))
-def test_fire_questions(server, question, change):
+def test_fuzz_questions(server, question, change):
     """Any question: an answer that the package gives as well, or a refusal."""
     question = question | (dict([change]) if change else {})
     status, _, body = server.post(json.dumps(question).encode())
@@ -190,13 +192,13 @@ SAYS = {
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("fire")
+    folder = tmp_path_factory.mktemp("fuzz")
     save(GIVEN, folder / "f.npz")
     return {"toml": CLINIC.encode(), "npz": (folder / "f.npz").read_bytes(), "drn": DRN.encode()}
 
 
 @given(st.sampled_from(["toml", "npz", "drn"]), edits, cuts, st.sampled_from(["open", "solve", "export"]))
-def test_fire_files(server, files, tmp_path_factory, ending, changes, cut, task):
+def test_fuzz_files(server, files, tmp_path_factory, ending, changes, cut, task):
     """A damaged file that is sent: what the page makes of it is what a reader makes of it."""
     content = damaged(files[ending], changes, cut)
     kind = {"content-type": "application/octet-stream"}

@@ -6,12 +6,14 @@ from functools import cache
 import numpy as np
 import pytest
 from checks import assert_optimal, long_run
-from fire import cuts, damaged, edits, read
+from fuzz import cuts, damaged, edits, read
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fairmdp import MDP, Problem, Quota, Solution, Status, scenarios, solve, verify
-from fairmdp.io.json_solution import solution_to_dict
+from fairmdp.solution.file import solution_to_dict
+
+pytestmark = pytest.mark.fuzz
 
 PROBLEMS = {
     "optimal": scenarios.three_state([0.1, 0.1, 0.25]),
@@ -25,7 +27,7 @@ names = st.sampled_from(sorted(PROBLEMS))
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    return tmp_path_factory.mktemp("fire") / "f.json"
+    return tmp_path_factory.mktemp("fuzz") / "f.json"
 
 
 @cache
@@ -34,7 +36,7 @@ def text(name):
 
 
 @given(names, edits, cuts)
-def test_fire_damaged_solutions(path, name, changes, cut):
+def test_fuzz_damaged_solutions(path, name, changes, cut):
     judged(PROBLEMS[name], read(Solution.load, path, damaged(text(name).encode(), changes, cut)))
 
 
@@ -66,7 +68,7 @@ def edited(raw, place, value):
 
 @given(names, st.lists(st.tuples(places, fields), min_size=1, max_size=2))
 @example("infeasible", [([11, 2, 0], [])])
-def test_fire_edited_solutions(path, name, changes):
+def test_fuzz_edited_solutions(path, name, changes):
     raw = json.loads(text(name))
     for place, value in changes:
         edited(raw, place, value)
@@ -88,7 +90,7 @@ factors = st.sampled_from([None, 0.0, -1.0, 0.5, 2.0, 1 + 1e-6, 1e300])
 @example("infeasible", {"reach_bias"}, None)
 @example("infeasible", {"factor_bias", "factor_prices"}, None)
 @example("infeasible", {"factor_bias", "common_factor"}, 2.0)
-def test_fire_scaled_solutions(path, name, scaled, factor):
+def test_fuzz_scaled_solutions(path, name, scaled, factor):
     """Whole fields made larger, smaller or unknown, together."""
     raw = json.loads(text(name))
     for field in scaled:

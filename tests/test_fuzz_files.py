@@ -4,27 +4,29 @@ import io as stdio
 
 import numpy as np
 import pytest
-from fire import cuts, damaged, edits, numbers, read
+from fuzz import cuts, damaged, edits, numbers, read
 from hypothesis import given
 from hypothesis import strategies as st
 from test_explicit import DRN, PRISM, written
 from test_io import CLINIC, npy, odd_names, rezip
 
 from fairmdp import FairMDPError, FormatError, load, save
-from fairmdp.mdp import MDP
-from fairmdp.solvers.checkpoint import Checkpoint
+from fairmdp.mirror.checkpoint import Checkpoint
+from fairmdp.model.mdp import MDP
+
+pytestmark = pytest.mark.fuzz
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("fire")
+    return tmp_path_factory.mktemp("fuzz")
 
 
 # TOML
 
 
 @given(edits, cuts)
-def test_fire_damaged_toml(folder, changes, cut):
+def test_fuzz_damaged_toml(folder, changes, cut):
     read(load, folder / "f.toml", damaged(CLINIC.encode(), changes, cut))
 
 
@@ -36,7 +38,7 @@ words = st.sampled_from([
 
 
 @given(st.lists(st.tuples(st.integers(0, 100), words), min_size=1, max_size=3))
-def test_fire_edited_toml(folder, changes):
+def test_fuzz_edited_toml(folder, changes):
     tokens = CLINIC.replace("\n", " \n ").split(" ")
     for place, word in changes:
         tokens[place % len(tokens)] = word
@@ -54,7 +56,7 @@ def arrays(folder):
 
 
 @given(edits, cuts)
-def test_fire_damaged_npz(folder, arrays, changes, cut):
+def test_fuzz_damaged_npz(folder, arrays, changes, cut):
     read(load, folder / "f.npz", damaged((folder / "good.npz").read_bytes(), changes, cut))
 
 
@@ -65,7 +67,7 @@ values = st.one_of(
 
 
 @given(st.data())
-def test_fire_npz_arrays(folder, arrays, data):
+def test_fuzz_npz_arrays(folder, arrays, data):
     changed = dict(arrays)
     for name in data.draw(st.lists(st.sampled_from(sorted(arrays)[:-1]), min_size=1, max_size=3)):
         array = changed[name].copy()
@@ -87,7 +89,7 @@ def test_fire_npz_arrays(folder, arrays, data):
     st.binary(max_size=40),
     st.sampled_from(["r.npy", "P_indptr.npy", "fairmdp.npy", "quota_names.npy", "over_states.npy"]),
 )
-def test_fire_npz_headers(folder, arrays, descr, shape, data, name):
+def test_fuzz_npz_headers(folder, arrays, descr, shape, data, name):
     path = rezip(folder / "h.npz", folder / "good.npz", name, npy(descr, f"({shape}", data))
     read(load, folder / "f.npz", path.read_bytes())
 
@@ -103,7 +105,7 @@ def checkpoint(folder):
 
 
 @given(edits, cuts)
-def test_fire_checkpoints(folder, checkpoint, changes, cut):
+def test_fuzz_checkpoints(folder, checkpoint, changes, cut):
     """A damaged checkpoint is refused, or what is taken up from it is what was kept."""
     path = folder / "f.checkpoint"
     path.write_bytes(damaged(checkpoint, changes, cut))
@@ -138,7 +140,7 @@ PIECES = [
 
 
 @pytest.mark.parametrize("ending", [*PRISM, "drn", "quotas"])
-def test_fire_explicit_files(tmp_path, ending):
+def test_fuzz_explicit_files(tmp_path, ending):
     files = {"drn": DRN} if ending == "drn" else {**PRISM, "quotas": 'LRA>=0.25 ["home"]\n'}
     model = written(tmp_path, files)
     good = files[ending].encode()
@@ -161,5 +163,5 @@ def test_fire_explicit_files(tmp_path, ending):
 
 
 @given(st.binary(max_size=200), st.sampled_from(["tra", "drn", "toml", "npz"]))
-def test_fire_garbage(folder, data, ending):
+def test_fuzz_garbage(folder, data, ending):
     assert read(load, folder / f"garbage.{ending}", data) is None

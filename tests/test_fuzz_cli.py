@@ -4,13 +4,15 @@ import json
 from pathlib import Path
 
 import pytest
-from fire import mostly
+from fuzz import mostly
 from hypothesis import example, given
 from hypothesis import strategies as st
 from test_explicit import DRN, PRISM, written
 from test_io import CLINIC, odd_names
 
 from fairmdp import save, scenarios, solve
+
+pytestmark = pytest.mark.fuzz
 
 NUMBERS = ["0", "1", "2", "-1", "0.5", "1e-3", "1e-300", "nan", "inf", "-inf", "1e400", "9" * 30, "10%", "%", "", "x", "٣", "0.1,0.2", ","]  # fmt: skip
 word = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), max_size=8)
@@ -133,6 +135,7 @@ def call(run, tmp_path):
     return run
 
 
+@pytest.mark.slow
 @given(lines)
 @example(["frontier", "three-state", "s2", "--values", "0:1:999999999999"])
 @example(["learn", "json:loads", "--samples", "1"])
@@ -140,7 +143,7 @@ def call(run, tmp_path):
 @example(["learn", "..a:b", "--samples", "1"])
 @example(["learn", "in.bad:x", "--samples", "1"])
 @example(["learn", "os:getpid", "--samples", "1"])
-def test_fire_command_line(call, tmp_path, words):
+def test_fuzz_command_line(call, tmp_path, words):
     code, out, err = call(*words)
     assert code in (0, 1, 2, 3, 4), code
     assert "Traceback" not in err and "mistake of ours" not in err, err

@@ -4,11 +4,13 @@ import time
 
 import numpy as np
 import pytest
-from fire import answers_hold, junk
+from fuzz import answers_hold, junk
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from fairmdp import MDP, FairMDPError, FunctionSimulator, Problem, ProblemError, Quota, learn
+
+pytestmark = pytest.mark.fuzz
 
 
 @st.composite
@@ -30,8 +32,9 @@ def models(draw):
 shares = st.sampled_from([0.0, 1.0, 0.5, 0.25, 1 / 3, 1e-9, 1 - 1e-9, 1e-300, 0.1, 0.2])
 
 
+@pytest.mark.slow
 @given(models(), st.data())
-def test_fire_answers(mdp, data):
+def test_fuzz_answers(mdp, data):
     """Every status of every answer is confirmed by the certificate, in rational arithmetic too."""
     quotas = []
     for k in range(data.draw(st.integers(0, 3))):
@@ -102,7 +105,7 @@ def test_answers_that_once_failed(problem):
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
 @given(st.one_of(junk, st.tuples(junk, junk), st.tuples(st.integers(-1, 3), st.floats())))
 @example((1, float("nan")))
-def test_fire_simulators(answer):
+def test_fuzz_simulators(answer):
     """A simulator that answers with anything: an estimate, or an error that names the call."""
     try:
         simulator = FunctionSimulator(lambda state, action, rng: answer, 2, 1)
