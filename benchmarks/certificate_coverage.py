@@ -22,7 +22,7 @@ import numpy as np
 from benchmarks.samples_to_target import INSTANCES
 from benchmarks.table import table
 
-from fairmdp import Chain, ProcessPool, certify, learn_plugin, solve_lp
+from fairmdp import Chain, ProcessPool, certify, learn, solve_lp
 
 FIELDS = ["instance", "kind", "samples", "runs", "missed", "shares", "gain", "upper", "joint", "vacuous",
           "share_width", "gain_width", "upper_over"]  # fmt: skip
@@ -35,7 +35,7 @@ def one(name: str, seed: int) -> list[tuple[float, ...]]:
     """Learn once, certify both ways: missed quotas, what holds, whether it is vacuous, and widths."""
     problem = INSTANCES[name]()
     mdp, simulator, samples = problem.mdp, problem.mdp.simulator(), SAMPLES[name]
-    learned = learn_plugin(simulator, problem.quotas, samples=samples, delta=DELTA, seed=seed)
+    learned = learn(simulator, problem.quotas, samples=samples, delta=DELTA, seed=seed)
     x = learned.policy * Chain.of(mdp, learned.policy).shares[mdp.s_of]
     shares, gain, best = problem.members @ x, float(mdp.r @ x), solve_lp(problem).gain
     rows = []

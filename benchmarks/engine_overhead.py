@@ -1,6 +1,7 @@
-"""What engines cost per chunk, and what a second worker brings.
+"""What engines cost per chunk, what a second worker brings, and how soon a cancelled task makes room.
 
     python -m benchmarks.engine_overhead --out benchmarks/results/engine_overhead.csv
+    python -m benchmarks.engine_overhead --cancel
 
 The simulator sleeps in every call, as one does that waits for something else, so that two workers can be
 twice as fast on a machine whose cores are busy. Workers are started before the clock is. One row per engine,
@@ -13,6 +14,8 @@ Limitations: a shared machine; where its cores are busy, the driver and the work
 
 import argparse
 import os
+import queue
+import statistics
 import tempfile
 import time
 from contextlib import ExitStack
@@ -22,8 +25,9 @@ import numpy as np
 from benchmarks.table import table
 
 from fairmdp import ProcessPool, RayCluster, scenarios
-from fairmdp.engine import serial
 from fairmdp.learning.counts import CHUNK, sample_pairs, seed_stream
+from fairmdp.workers import Job, Pool, PoolThread, Processes, report, serial
+from fairmdp.workers.worker import Code
 
 ENGINES = {"processes": ProcessPool, "ray": RayCluster}
 TIMES = ["serial_ms", "one_worker_ms", "two_workers_ms"]
@@ -76,6 +80,37 @@ def measure(name, milliseconds, keep, chunks, rounds):
     }
 
 
+def work(seconds):
+    """Say that the task has begun, and have something to do."""
+    report(None)
+    time.sleep(seconds)
+
+
+def cancel_to_start(workers, rounds):
+    """Milliseconds from cancelling a task to the start of another one: median, with so many workers."""
+    code, waits = Code.of(work), []
+    thread = PoolThread(Pool(Processes(), workers, first=Job(code, 0.0, lambda *_: None)))
+
+    def begin(seconds):
+        began = queue.SimpleQueue()
+        job = Job(code, seconds, lambda job, message: began.put(message))
+        thread.submit(job)
+        began.get()
+        return job
+
+    for _ in range(rounds):
+        old = begin(600.0)
+        if workers > 1:
+            begin(0.0)  # the spare one has started by now
+        time.sleep(0.1)
+        clock = time.perf_counter()
+        thread.cancel(old, 0.25)  # as the page's server does
+        begin(0.0)
+        waits.append(1000 * (time.perf_counter() - clock))
+    thread.stop()
+    return statistics.median(waits)
+
+
 def main():
     """Measure and write the table."""
     parser = argparse.ArgumentParser(description="overhead of engines per chunk, and the gain of two workers")
@@ -83,7 +118,12 @@ def main():
     parser.add_argument("--rounds", type=int, default=5, help="rounds, of which the best counts (default: 5)")
     parser.add_argument("--engines", default=",".join(ENGINES))
     parser.add_argument("--out", type=Path, default=None, help="CSV to write (default: standard output)")
+    parser.add_argument("--cancel", action="store_true", help="time from cancelling a task to the next one")
     args = parser.parse_args()
+    if args.cancel:
+        for workers in (2, 1):
+            print(f"{workers} workers: {cancel_to_start(workers, 4 * args.rounds):.1f} ms to the next task")
+        return
     with ExitStack() as stack, table("engine_overhead", FIELDS, args.out) as add:
         if "ray" in args.engines:
             stack.enter_context(RayCluster(4))  # one cluster for all rows; its cores are taken later

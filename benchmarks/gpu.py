@@ -26,14 +26,14 @@ from benchmarks.problems.queue import queue as queue_problem
 from benchmarks.table import table
 
 from fairmdp import DeviceProblem, scenarios, solve_colgen, solve_dual, solve_proximal
-from fairmdp.device_problem import DeviceMDP
-from fairmdp.kernels.cuda.chains import transposed
-from fairmdp.kernels.cuda.launcher import device_name, open_cuda
-from fairmdp.kernels.cuda.proximal import CudaProximal, _Rows
-from fairmdp.kernels.cuda.sweeps import CudaSweeps
-from fairmdp.reproduce import _long_run_shares
-from fairmdp.solvers.mirror_steps import Steps
-from fairmdp.solvers.mirror_sweep import mirror_sweep
+from fairmdp.backends.cuda.backend import CudaBackend
+from fairmdp.backends.cuda.chains import transposed
+from fairmdp.backends.cuda.device_problem import DeviceMDP
+from fairmdp.backends.cuda.launcher import open_cuda
+from fairmdp.backends.cuda.proximal import CudaProximal, _Rows
+from fairmdp.mirror.batch import mirror_sweep
+from fairmdp.mirror.experiments import _long_run_shares
+from fairmdp.mirror.steps import Steps
 
 ACTIONS, BRANCHING, RING = 5, 5, 0.05
 
@@ -106,8 +106,7 @@ def every_state(mdp):
         np.zeros(0),
         np.zeros(0),
     )
-    device = CudaSweeps(open_cuda("sweeps"), none, 0.0, 1.0)
-    nu, _ = device.law(device.follow(cupy.full(mdp.n_pairs, 1 / ACTIONS)), device.full(1 / n), 1e-13)
+    nu, _ = CudaBackend(none).stationary(cupy.full(mdp.n_pairs, 1 / ACTIONS))
     places = cupy.arange(n + 1, dtype=np.int64)
     sets = places, places[:-1].astype(np.int32), cupy.ones(n)
     return DeviceProblem(mdp, sets, True, 0.3 * nu.get(), np.ones(n))
@@ -256,7 +255,7 @@ def row_sectors(mdp):
 def dual_kernels(problem):
     """Kernels of the dual solver at a policy of low temperature: name, bytes, milliseconds."""
     mdp, K = problem.mdp, problem.n_quotas
-    device = CudaSweeps(open_cuda("sweeps"), problem, 0.0, 1.0)
+    device = CudaBackend(problem)
     launcher, n, pairs = device.launcher, mdp.n_states, mdp.n_pairs
     h, nu = device.full(0.0), device.full(1 / n)
     backup = device.improve(h, np.full(K, 0.2), 1e-3)
@@ -268,10 +267,12 @@ def dual_kernels(problem):
     sector, links = 32, chain.cols.size
     model = mdp.row.nbytes + mdp.col.nbytes + mdp.val.nbytes
     of_chain = 12 * links + 8 * n
-    variant = device._of_chain(chain)
-    H, _ = device.block(chain, backup.pi, device.totals(backup.pi, nu, e)[0], None, 1.0)
+    variant = device.of_chain(chain)
+    F = device.quota_block(backup.pi, device.totals(backup.pi, nu, e)[0])
+    H, _ = device.way("sweeps").biases(chain, F, None, K, 1.0)
     F, work = H.copy(), H.copy()
-    board = launcher.board(2 * K, n, device._columns)
+    blocks = device.variant._replace(lanes=launcher.lanes(K))
+    board = launcher.board(2 * K, n, blocks)
     mu = np.full(K, 0.2)
     sets = sum(array.nbytes for array in problem.sets)
     yield (
@@ -296,9 +297,11 @@ def dual_kernels(problem):
         timed(lambda: launcher.reduce(variant, "value_sweep", n, n, *chain, 0.0, last, e, out, h, columns=2)),
     )
     yield (
-        "law_sweep",
+        "stationary_sweep",
         of_chain + sector * links + 16 * n,
-        timed(lambda: launcher.reduce(variant, "law_sweep", n, n, *turned, 0.0, mass, nu, out, columns=2)),
+        timed(
+            lambda: launcher.reduce(variant, "stationary_sweep", n, n, *turned, 0.0, mass, nu, out, columns=2)
+        ),
     )
     row = 4 * device._width
     yield (
@@ -306,7 +309,7 @@ def dual_kernels(problem):
         of_chain + max(row, sector) * links + 3 * row * n,
         timed(
             lambda: launcher.launch(
-                device._columns, "block_sweep", n, n, K, device._width, 0, *chain, 0.0, F, H, work, board
+                blocks, "block_sweep", n, n, K, device._width, 0, *chain, 0.0, F, H, work, board
             )
         ),
     )
@@ -375,7 +378,8 @@ def main():
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    with table("gpu", FIELDS[options.what], options.out, note=f"on {device_name()}") as add:
+    name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    with table("gpu", FIELDS[options.what], options.out, note=f"on {name}") as add:
         globals()[options.what](options, add)
 
 

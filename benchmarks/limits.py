@@ -15,9 +15,10 @@ from benchmarks.problems import garnet
 from benchmarks.table import table
 
 from fairmdp import Status, solve, verify
+from fairmdp.backends.opening import open_backend
 from fairmdp.solvers import dual
 from fairmdp.solvers.conflict import largest_factor
-from fairmdp.solvers.deadline import Deadline
+from fairmdp.solvers.request import Request
 
 
 def timed(what, *arguments):
@@ -29,8 +30,8 @@ def timed(what, *arguments):
 
 def refute(problem):
     """Look for a proof as `solve` does on models that mix fast."""
-    search = dual._Search(problem, 1e-6, Deadline(None), None, on_device=False)
-    search.run(None)
+    search = dual._Search(open_backend(problem), Request(), dual.USUAL)
+    search.run()
     assert search.upper < 0
     return search
 

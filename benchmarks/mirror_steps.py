@@ -22,7 +22,9 @@ import numpy as np
 from benchmarks.table import table
 from numba import njit
 
-from fairmdp.kernels import lazy, mirror
+from fairmdp.mirror import kernels as mirror
+from fairmdp.mirror import lazy
+from fairmdp.mirror.primitives import stream, uniform
 
 RATIOS = [("dense", "lazy"), ("lazy", "bare"), ("lazy", "batch")]
 FIELDS = ["pairs", "quotas", "bare", "lazy", "dense", "batch", *(f"{a}_over_{b}" for a, b in RATIOS)]
@@ -35,9 +37,9 @@ def bare_run(key, pair, alias, steps):
     """Draws, two random reads and an exponential per step, nothing else."""
     L, nnz, total = pair.shape[0] - 1, alias.shape[0], 0.0
     for n in range(steps):
-        i = np.int64(mirror.uniform(key, 8 * n) * L)
-        e = np.int64(mirror.uniform(key, 8 * n + 1) * nnz)
-        u = mirror.uniform(key, 8 * n + 2) + mirror.uniform(key, 8 * n + 3) + mirror.uniform(key, 8 * n + 4)
+        i = np.int64(uniform(key, 8 * n) * L)
+        e = np.int64(uniform(key, 8 * n + 1) * nnz)
+        u = uniform(key, 8 * n + 2) + uniform(key, 8 * n + 3) + uniform(key, 8 * n + 4)
         total += np.exp(-u) * pair[i, 2] + alias[e, 0]
     return total
 
@@ -91,11 +93,11 @@ def measure(pairs, kind, repeat, seed=0):
     mdp = three_state() if pairs == 6 else random_mdp(pairs // ACTIONS, rng)
     s_of, n = mdp[4], int(mdp[4][-1]) + 1
     rho, x = quotas(kind, n, s_of, rng)
-    model = mirror.build_model(*mdp, s_of, rho)
-    lam = np.zeros(n)
-    state = lazy.start_lazy(model, x, lam, mirror.stream(seed))
-    dense = mirror.start_dense(model, x, lam, mirror.stream(seed))
-    batch = mirror.start_batch(x, n, n, pairs, mirror.stream(seed))
+    owed, key = mirror.Quotas(mirror.DISJOINT, rho), stream(seed)
+    model = mirror.build_model(*mdp, s_of, n)
+    state = lazy.start_lazy(model, rho, x, n, key)
+    dense = mirror.start_dense(model, owed, x, n, key)
+    batch = mirror.start_batch(owed, x, n, n, pairs, key)
     steps = max(1_000_000, 2 * pairs)  # at least two epochs: the rebuilds are part of the price
     dense_steps = max(3, min(1_000_000, 20_000_000 // pairs))
     rounds = max(1, 300_000 // pairs)
@@ -103,9 +105,12 @@ def measure(pairs, kind, repeat, seed=0):
     tasks = {
         "bare": (lambda: bare_run(state.key, state.pair, state.alias, steps), steps),
         "lazy": (lambda: lazy.lazy_run(state, steps, eta_x, eta_lam, lam_max, NO_DRAWS), steps),
-        "dense": (lambda: mirror.dense_run(model, dense, dense_steps, eta_x, eta_lam, lam_max), dense_steps),
+        "dense": (
+            lambda: mirror.dense_run(model, owed, dense, dense_steps, eta_x, eta_lam, lam_max),
+            dense_steps,
+        ),
         "batch": (
-            lambda: mirror.batch_run(model, s_of, s_of, batch, rounds, eta_x, eta_lam, lam_max),
+            lambda: mirror.batch_run(model, owed, batch, rounds, eta_x, eta_lam, lam_max),
             rounds * pairs,
         ),
     }
@@ -122,12 +127,12 @@ def compile_all():
     begin = time.perf_counter()
     measure_small = random_mdp(4, np.random.default_rng(0))
     rho, x = np.full(4, 0.1), np.full(24, 1 / 24)
-    model = mirror.build_model(*measure_small, measure_small[4], rho)
-    state = lazy.start_lazy(model, x, np.zeros(4), mirror.stream(0))
+    owed, key = mirror.Quotas(mirror.DISJOINT, rho), stream(0)
+    model = mirror.build_model(*measure_small, measure_small[4], 4)
+    state = lazy.start_lazy(model, rho, x, 4, key)
     lazy.lazy_run(state, 10, 0.01, 0.01, 1.0, NO_DRAWS)
-    mirror.dense_run(model, mirror.start_dense(model, x, np.zeros(4), mirror.stream(0)), 10, 0.01, 0.01, 1.0)
-    batch = mirror.start_batch(x, 4, 4, 24, mirror.stream(0))
-    mirror.batch_run(model, measure_small[4], measure_small[4], batch, 1, 0.01, 0.01, 1.0)
+    mirror.dense_run(model, owed, mirror.start_dense(model, owed, x, 4, key), 10, 0.01, 0.01, 1.0)
+    mirror.batch_run(model, owed, mirror.start_batch(owed, x, 4, 4, 24, key), 1, 0.01, 0.01, 1.0)
     bare_run(state.key, state.pair, state.alias, 10)
     return time.perf_counter() - begin
 

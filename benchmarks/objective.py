@@ -8,19 +8,19 @@ rounding; what a solver says of itself is not looked at.
 import numpy as np
 
 from fairmdp import verify
-from fairmdp.solvers.conclude import conclude
-from fairmdp.solvers.policy import policy_of
-from fairmdp.solvers.prices import legal
+from fairmdp.certificate.claim import certify_policy
+from fairmdp.chains.policy import policy_of
+from fairmdp.solvers.prices import dual_feasible
 
 
 def score(problem, result):
     """Proven gain, ceiling, gap (relative to the span of the rewards) and slack of the worst quota."""
     policy = result["policy"] if "policy" in result else policy_of(problem.mdp, np.maximum(result["x"], 0.0))
-    solution = conclude(
+    solution = certify_policy(
         problem,
         policy,
         result["h"],
-        legal(problem, result["mu"]),
+        dual_feasible(problem, result["mu"]),
         tol=1e-6,
         method="benchmark",
         counters={},

@@ -21,9 +21,7 @@ from pathlib import Path
 import numpy as np
 from benchmarks.table import table
 
-from fairmdp import MDP, Chain, Problem, Quota, scenarios, solve_lp
-from fairmdp.solvers.mirror import learn_mirror
-from fairmdp.solvers.plugin import learn_plugin
+from fairmdp import MDP, Chain, Problem, Quota, learn, scenarios, solve_lp
 
 LOST, SHORT = 0.01, 0.01
 FIELDS = ["instance", "method", "samples", "target", "seeds", "lost_p95", "short_p95", "missed", "good"]
@@ -97,7 +95,6 @@ INSTANCES: dict[str, Callable[[], Problem]] = {
     "garnet100": lambda: garnet(100),
     "river20": river,
 }
-LEARN = {"plugin": learn_plugin, "mirror": learn_mirror}
 
 
 def truth(problem: Problem, policy: np.ndarray) -> tuple[float, float]:
@@ -113,7 +110,7 @@ def measure(name: str, method: str, samples: int, seeds: int) -> dict[str, objec
     best, simulator = solve_lp(problem).gain, problem.mdp.simulator()
     results = []
     for seed in range(seeds):
-        policy = LEARN[method](simulator, problem.quotas, samples=samples, seed=seed).policy
+        policy = learn(simulator, problem.quotas, samples=samples, method=method, seed=seed).policy
         results.append(truth(problem, policy))
     gains, shorts = np.array(results).T
     lost, short = np.quantile(np.maximum(best - gains, 0), 0.95), np.quantile(shorts, 0.95)

@@ -6,7 +6,7 @@ Most have a policy planted in them, and quotas near what that policy gives: some
 import numpy as np
 
 from fairmdp import MDP, Problem, Quota, scenarios
-from fairmdp.chain import Chain
+from fairmdp.chains.chain import Chain
 
 
 def ragged(rng):

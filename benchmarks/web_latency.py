@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks.explored import explored
 from benchmarks.table import table
 
-from fairmdp.web.tasks import Desk, Request, Source
+from fairmdp.web.tasks import OpenProblems, Request, Source
 
 _LARGE = ("capacity=1", "max_arrivals=1", "max_withdrawals=1")
 _PROBLEMS = {
@@ -51,15 +51,15 @@ def _busy(session) -> float:
 
 def answers(source: Source, k: int, moves: int) -> float:
     """Median CPU milliseconds of a worker's answer."""
-    desk = Desk()
+    problems = OpenProblems()
     at_least = [
-        quota["at_least"] for quota in desk.answer(Request("open", source), print)["problem"]["quotas"]
+        quota["at_least"] for quota in problems.answer(Request("open", source), print)["problem"]["quotas"]
     ]
     found = []
     for move in range(moves + 1):
         at_least[k] += 0.005
         begin = time.process_time()
-        desk.answer(Request("solve", source, tuple(at_least)), lambda row: None)
+        problems.answer(Request("solve", source, tuple(at_least)), lambda row: None)
         found.append(1000 * (time.process_time() - begin))
         found = found if move else []  # the first one also solves without quotas
     return statistics.median(found)

@@ -4,7 +4,6 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from fairmdp import MDP, Chain, Problem, Quota, scenarios
-from fairmdp.solvers.policy import uniform_policy
 
 
 def garnet(states, quotas, seed=0, actions=5, branching=5):
@@ -18,7 +17,7 @@ def garnet(states, quotas, seed=0, actions=5, branching=5):
     starts = np.arange(0, to.size + 1, branching + 1)
     P = csr_array((p.ravel(), to.ravel(), starts), shape=(s_of.size, states))
     mdp = MDP(P, rng.random(s_of.size), s_of)
-    nu = Chain.of(mdp, uniform_policy(mdp)).shares
+    nu = Chain.of(mdp, 1.0 / mdp.n_actions[mdp.s_of]).shares
     groups = np.array_split(rng.permutation(states)[: states // 2], quotas)
     owed = [rng.uniform(1.02, 1.27) * float(nu[group].sum()) for group in groups]
     return Problem(
@@ -29,4 +28,4 @@ def garnet(states, quotas, seed=0, actions=5, branching=5):
 def garnet_per_state(states, seed=0):
     """Every state is owed 0.3 of the uniform policy's share: the paper's own setting."""
     mdp = scenarios.garnet(states, 5, 5, n_quotas=0, seed=seed).mdp
-    return Problem(mdp, rho=0.3 * Chain.of(mdp, uniform_policy(mdp)).shares)
+    return Problem(mdp, rho=0.3 * Chain.of(mdp, 1.0 / mdp.n_actions[mdp.s_of]).shares)

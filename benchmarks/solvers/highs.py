@@ -2,11 +2,14 @@
 
 import numpy as np
 
+from fairmdp.backends.cpu import proximal as kernels
+from fairmdp.backends.cpu.backend import CpuBackend
+from fairmdp.backends.flow_lp import FlowLP
+from fairmdp.chains.policy import uniform_policy
+from fairmdp.deadline import Stop
 from fairmdp.errors import SolverError
-from fairmdp.kernels import proximal as kernels
 from fairmdp.solvers import proximal
-from fairmdp.solvers.flow_lp import FlowLP
-from fairmdp.solvers.policy import uniform_policy
+from fairmdp.solvers.request import Request
 
 _TOLERANCES = ("pdlp_optimality_tolerance", "primal_feasibility_tolerance", "dual_feasibility_tolerance")
 _RAISES = {1e-5: 5e-3, 3e-6: 5e-4, 1e-6: 5e-4, 1e-7: 5e-5, 1e-8: 5e-5}  # by the tolerance of PDLP
@@ -75,9 +78,9 @@ class PolishedPdlp(Highs):
         return {"policy": sol.policy, "h": sol.bias, "mu": sol.prices, "counters": sol.counters}
 
     def _polish(self, x, h):
-        run = proximal._Run(self.problem, proximal._layout(self.problem), 1e-6, kernels)
+        run = proximal._Run(CpuBackend(self.problem), Request(), proximal.USUAL)
         point, w = run.point, run.model.w[run.s_of]
-        point.h[:], point.z[:] = h / run.scale, x / w
+        point.h[:], point.z[:] = h / run.backend.scale, x / w
         kernels.advantages(run.model, run.r, point.h, point.q)
         kernels.tops(run.model, point.q, point.theta)
         loose = run._shares(x) > run.rho * (1 + self.raise_) * (1 + 1e-3)
@@ -86,4 +89,4 @@ class PolishedPdlp(Highs):
         run._lower_ceiling()
         run.raise_ = self.raise_
         run._make_policy(run.rho * (1 + self.raise_))
-        return run.conclude((), 0.0)
+        return run.certify(self.problem, Stop.NOT)

@@ -1,7 +1,7 @@
 """Fuzz cases that an entry has stood, and how long the slowest of them took.
 
-    python -m benchmarks.fire --cases 10000 --seed 0 --out benchmarks/results/fire.csv
-    python -m benchmarks.fire --entry toml quotas --cases 500
+    python -m benchmarks.fuzz --cases 10000 --seed 0 --out benchmarks/results/fuzz.csv
+    python -m benchmarks.fuzz --entry toml quotas --cases 500
 
 An entry is a way into the package; the cases are those that the fuzz tests of `tests/` draw, in equal parts
 for each of an entry's tests. Only those that ran to their end are counted, not those that a test rejects.
@@ -47,8 +47,8 @@ class Count:
         self.wanted, self.cases, self.slowest, self.failures = cases, 0, 0.0, 0
 
     def pytest_sessionstart(self):
-        fire = settings.get_profile("fire")
-        settings.register_profile("count", fire, max_examples=self.wanted, database=None)
+        full = settings.get_profile("fuzz")
+        settings.register_profile("count", full, max_examples=self.wanted, database=None)
         settings.load_profile("count")
         observability.OBSERVABILITY_COLLECT_COVERAGE = False
         observability.add_observability_callback(self.note)
@@ -69,9 +69,17 @@ def stood(entry, cases, seed):
     """One row: what an entry has stood."""
     count = Count(-(-cases // len(ENTRIES[entry])))
     names = (name.split("::") for name in ENTRIES[entry])
-    tests = [str(TESTS / f"test_fire_{module}.py::test_fire_{test}") for module, test in names]
+    tests = [str(TESTS / f"test_fuzz_{module}.py::test_fuzz_{test}") for module, test in names]
     began = time.perf_counter()
-    options = [f"--hypothesis-seed={seed}", "-p", "no:cacheprovider", "-W", "ignore:Module already imported"]
+    options = [
+        f"--hypothesis-seed={seed}",
+        "-n",
+        "0",
+        "-p",
+        "no:cacheprovider",
+        "-W",
+        "ignore:Module already imported",
+    ]
     with redirect_stdout(sys.stderr):
         ended = pytest.main([*tests, *options], [count])
     if ended not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
@@ -94,7 +102,7 @@ def main():
     parser.add_argument("--out", type=Path, default=None, help="CSV to write (default: standard output)")
     args = parser.parse_args()
     failures = 0
-    with table("fire", ("entry", "cases", "slowest_s", "failures", "seconds"), args.out) as add:
+    with table("fuzz", ("entry", "cases", "slowest_s", "failures", "seconds"), args.out) as add:
         with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as fresh:  # settings stick
             for row in fresh.map(partial(stood, cases=args.cases, seed=args.seed), args.entry):
                 failures += row["failures"]
