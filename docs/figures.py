@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import fairmdp as fm
-from fairmdp import plots, reproduce
+from fairmdp.mirror import experiments as reproduce
+from fairmdp.views import plots
 
 
 def draw(folder: Path) -> None:

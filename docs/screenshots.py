@@ -18,7 +18,7 @@ def main() -> None:
     folder = Path(__file__).parent / "images"
     for name, (width, height, scheme) in _SHOTS.items():
         with explored("three-state", width=width, height=height, scheme=scheme) as page:
-            page.locator("#frontier .xtitle").wait_for()
+            page.locator("#frontier .x-title").wait_for()
             page.wait_for_timeout(1500)
             picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
         picture.quantize(256, dither=Image.Dither.NONE).save(folder / name, optimize=True)

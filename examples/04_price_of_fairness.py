@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 import fairmdp as fm
-from fairmdp.plots import image, plot_frontier
+from fairmdp.views.plots import image, plot_frontier
 
 problem = fm.scenarios.taxi()
 curve = fm.frontier(problem, "zone3")

@@ -18,8 +18,8 @@ def main():
     how = {"samples": 600_000, "seed": 1}
     here = fm.learn_plugin(mdp.simulator(), quotas, **how)
     with fm.RayCluster(2, timeout=60) as cluster:
-        there = fm.learn_plugin(mdp.simulator(), quotas, run_chunks=cluster, **how)
-        proof = fm.certify(mdp.simulator(), there.policy, quotas, samples=600_000, run_chunks=cluster)
+        there = fm.learn_plugin(mdp.simulator(), quotas, engine=cluster, **how)
+        proof = fm.certify(mdp.simulator(), there.policy, quotas, samples=600_000, engine=cluster)
     print(f"learned on the cluster: gain {there.gain:.3f} +- {there.gain_se:.3f}")
     print(
         f"the same policy as in one process, byte by byte: {here.policy.tobytes() == there.policy.tobytes()}"
