@@ -12,15 +12,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, vstack
-from scipy.special import ndtri
 
-from fairmdp.backends.flow_lp import Answer, FlowLP
-from fairmdp.chains.policy import policy_of
 from fairmdp.errors import ProblemError, SimulatorError
 from fairmdp.learning.counts import (
     Counts,
@@ -33,12 +29,12 @@ from fairmdp.learning.counts import (
     spread_evenly,
 )
 from fairmdp.learning.estimate import Estimate, Progress, Round
-from fairmdp.learning.evaluation import Evaluation, estimated, evaluate, unseen_variance
+from fairmdp.learning.evaluation import estimated, evaluate
+from fairmdp.learning.fitting import Fit, Level, fitted, pooled_upper
 from fairmdp.learning.ladder import Rung, climb, fresh_times, thinned, worth_testing
 from fairmdp.learning.posterior import TUNING, Trial, affordable_draws, affordable_tests, trial
 from fairmdp.learning.repeats import DEPENDENT, probe
 from fairmdp.model.checks import Floats, Ints
-from fairmdp.model.mdp import MDP
 from fairmdp.model.problem import Problem
 from fairmdp.model.quota import Quota
 from fairmdp.model.simulator import CheckedSimulator, Simulator, shell_model
@@ -55,8 +51,6 @@ _CHOOSING = 80  # samples per pair that choose the policies, within the parts of
 _PARTS = (0.3, 0.7)
 _STEERED = 0.9  # share of the samples that goes where the errors are; the rest is spread evenly
 _ACCURACY = 0.01  # of the rewards' span and of each quota: what the allocation aims at for a fixed budget
-_PASSES = 2  # times that the margin is computed at the policy of the last one
-_HALVINGS = 10  # of the margin, where the whole of it cannot be met
 _MOST_SAMPLES = 10**9  # where a run for an accuracy gives up
 _POWER = 0.84  # normal quantile of the chance, 80 %, that the samples asked for in advice suffice
 _WITHOUT_END = 1e12  # samples beyond which no advice is given
@@ -140,7 +134,7 @@ class _Run:
         self.owed, self.eps, self.tally = owed, eps, Tally(owed.mdp.n_pairs, owed.mdp.n_states)
         self.settled = False
         self._simulator, self._engine, self._progress = simulator, engine, progress
-        self._delta, self._level = delta, _Level.of(owed, delta, eps)
+        self._delta, self._level = delta, Level.of(owed, delta, eps)
         self._seed, self._seeds = seed, seed_stream(seed, LEARNING)
         self._draw_seeds = seed_stream(seed, _TESTING)
         self._asked = bool((owed.at_least > 0).any() or (owed.at_most < 1).any())
@@ -171,7 +165,7 @@ class _Run:
         target = _PER_ROUND * n_pairs
         fit, most, number = self._round(None, int(_PARTS[1] * target)), max(_MOST_SAMPLES, target), 1
         while target <= most:
-            self._level = _Level.of(self.owed, self._delta, self.eps, number)
+            self._level = Level.of(self.owed, self._delta, self.eps, number)
             self._draws = affordable_draws(self.owed.mdp.n_states, self._level.quota)
             if self._asked and not self._draws:
                 fit = self._round(fit, target)
@@ -179,7 +173,7 @@ class _Run:
                 found = self._unclaimed(fit, self._untestable())
             else:
                 found = self._tested(fit, target)
-                fit = _fit(self.owed, self.tally.counts, self._level)
+                fit = fitted(self.owed, self.tally.counts, self._level)
                 self.settled = fit.surely_short or (found.guaranteed and found.gap <= (self.eps or 0.0))
             yield found
             if self.settled:
@@ -188,7 +182,7 @@ class _Run:
 
     def so_far(self) -> Estimate:
         """What the samples drawn until now say."""
-        fit = _fit(self.owed, self.tally.counts, self._level)
+        fit = fitted(self.owed, self.tally.counts, self._level)
         now = self._unclaimed(fit, "no claim: the run was not at its end, where policies are tested")
         return replace(now, finished=False)
 
@@ -202,11 +196,11 @@ class _Run:
             return replace(found, guaranteed=False, claim=f"no claim: {said}")
         return found
 
-    def _round(self, fit: _Fit | None, target: int) -> _Fit:
+    def _round(self, fit: Fit | None, target: int) -> Fit:
         """Draw up to so many samples where the last fit lacks them, and fit again."""
         times = _allocation(self.owed, self.tally.counts, fit, target - self.tally.total, self.eps)
         self._sample(times, target)
-        return _fit(self.owed, self.tally.counts, self._level)
+        return fitted(self.owed, self.tally.counts, self._level)
 
     def _sample(self, times: Ints, target: int) -> Counts:
         """Draw samples, count them with all others, and return the counts of these alone."""
@@ -218,7 +212,7 @@ class _Run:
                 self._progress(self.tally.total, target, self.so_far)
         return fresh.counts
 
-    def _tested(self, fit: _Fit, target: int) -> Estimate:
+    def _tested(self, fit: Fit, target: int) -> Estimate:
         """Draw fresh samples up to so many in all, and descend the ladder of the samples before them."""
         owed, level, new = self.owed, self._level, target - self.tally.total
         if fit.short > 0:
@@ -237,7 +231,7 @@ class _Run:
                 break
             passed = rung, found
         if passed is None:
-            fit = _fit(owed, self.tally.counts, level)
+            fit = fitted(owed, self.tally.counts, level)
             return replace(self._unclaimed(fit, self._failed(found, new)), tested_samples=new)
         return self._claimed(*passed, fresh)
 
@@ -247,7 +241,7 @@ class _Run:
         seen = evaluate(estimated(owed, fresh), fresh, rung.policy)
         upper = pooled_upper(owed, counts, level.z_gap)
         gap = max(upper - seen.gain + level.z_gap * seen.gain_se, 0.0)
-        fit = _Fit(seen, rung.answer, rung.margins, 1.0, gap)
+        fit = Fit(seen, rung.answer, rung.margins, 1.0, gap)
         return replace(
             self._estimate(fit, *self._claim(gap, fresh.total)),
             share_low=found.low,
@@ -297,14 +291,14 @@ class _Run:
         states = self.owed.mdp.n_states
         return f"no claim: {states} states are too many to test a policy here; certify it instead"
 
-    def _unclaimed(self, fit: _Fit, why: str, *, early: bool = False) -> Estimate:
+    def _unclaimed(self, fit: Fit, why: str, *, early: bool = False) -> Estimate:
         if fit.short > 0:
             why = _short(self.tally.counts, fit)
         elif math.isinf(fit.seen.deviation) and not early:
             why = f"no claim: {_APART}"
         return self._estimate(fit, why, False)
 
-    def _estimate(self, fit: _Fit, claim: str, guaranteed: bool) -> Estimate:
+    def _estimate(self, fit: Fit, claim: str, guaranteed: bool) -> Estimate:
         unknown = 0.0 if fit.short == 0 else np.nan
         return Estimate.of(
             self.owed,
@@ -327,108 +321,11 @@ _APART = "the policy's estimated chain has several closed classes"
 _SHORT_AT_FIRST = "the samples that choose policies show none that meets the quotas"
 
 
-def _short(counts: Counts, fit: _Fit) -> str:
+def _short(counts: Counts, fit: Fit) -> str:
     if counts.per_pair.min() == 0:
         return "no claim: some pairs were never sampled, and without them the quotas are not met"
     sure = "no policy seems to meet the quotas" if fit.surely_short else "the quotas are not met"
     return f"no claim: {sure}; on the estimated model at least {fit.short:.3g} of share is missing"
-
-
-@dataclass(frozen=True)
-class _Level:
-    """Level of the test, and normal quantiles: of margins, and of each side of the gap."""
-
-    quota: float
-    z_quota: float
-    z_gap: float
-
-    @classmethod
-    def of(cls, owed: Problem, delta: float, eps: float | None, number: int = 1) -> _Level:
-        """A claim on the gap takes half of the level, and round k ``1 / (k (k + 1))`` of each half."""
-        share = delta if eps is None else delta / 2 / (number * (number + 1))
-        return cls(share, max(-float(ndtri(share)), 0.0), -float(ndtri(share / 2)))
-
-
-@dataclass(frozen=True, eq=False)
-class _Fit:
-    """Fair-LP on the counts: the policy of the tightened quotas, and what it may lack."""
-
-    seen: Evaluation
-    answer: Answer
-    margins: Floats
-    fraction: float
-    gap: float
-    short: float = 0.0  # total shortfall on the estimated model, 0 where the quotas can be met
-    surely_short: bool = False
-
-    def settles(self, eps: float | None) -> bool:
-        """Whether the accuracy is reached with the whole margin, or the quotas are out of reach."""
-        return eps is not None and ((self.gap <= eps and self.fraction == 1) or self.surely_short)
-
-
-def pooled_upper(owed: Problem, counts: Counts, z: float) -> float:
-    """Value of Fair-LP on the counts plus z standard errors; infinite where the quotas cannot be met."""
-    problem = estimated(owed, counts)
-    answer = FlowLP(problem, problem.mdp.r).run()
-    return math.inf if answer is None else answer.objective + z * _value_se(problem.mdp, counts, answer)
-
-
-def _fit(owed: Problem, counts: Counts, level: _Level) -> _Fit:
-    """Solve with the quotas as asked, then with the margins that the errors of the last policy call for."""
-    problem = estimated(owed, counts)
-    mdp = problem.mdp
-    lp = FlowLP(problem, mdp.r)
-    free = lp.run()
-    if free is None:
-        return _least_short(problem, counts, level)
-    answer, fraction, margins = free, 1.0, np.zeros(problem.n_quotas)
-    seen = evaluate(problem, counts, policy_of(mdp, free.x))
-    bounds = max(int((owed.at_least > 0).sum() + (owed.at_most < 1).sum()), 1)
-    z = -float(ndtri(level.quota / bounds))
-    for _ in range(_PASSES if problem.n_quotas else 0):
-        margins = z * seen.share_se
-        answer, fraction = _tightened(lp, problem, margins, free)
-        seen = evaluate(problem, counts, policy_of(mdp, answer.x))
-    upper = free.objective + level.z_gap * _value_se(mdp, counts, free)
-    gap = max(upper - seen.gain + level.z_gap * seen.gain_se, 0.0)
-    return _Fit(seen, answer, fraction * margins, fraction, gap)
-
-
-def _least_short(problem: Problem, counts: Counts, level: _Level) -> _Fit:
-    """Where the quotas cannot be met on the estimate: the policy that misses them by the least in total."""
-    K = problem.n_quotas
-    stretch = vstack([csr_array(np.eye(K)), csr_array(-np.eye(K))], format="csr")
-    nothing = np.zeros(problem.mdp.n_pairs)
-    answer = FlowLP(problem, nothing, extra=stretch, c_extra=-np.ones(2 * K)).find()
-    seen = evaluate(problem, counts, policy_of(problem.mdp, answer.x))
-    short = max(-answer.objective, 1e-12)  # not 0, even where only rounding stands in the way
-    weights = answer.x**2 / np.maximum(counts.per_pair, 1)
-    se = math.sqrt(weights @ counts.variances(answer.h[:, None])[:, 0])
-    return _Fit(seen, answer, np.zeros(K), 0.0, math.inf, short, short > level.z_gap * se)
-
-
-def _tightened(lp: FlowLP, problem: Problem, margins: Floats, free: Answer) -> tuple[Answer, float]:
-    """Solve with the largest fraction of the margins that can be met: all of it, or by bisection."""
-
-    def attempt(fraction: float) -> Answer | None:
-        low, high = problem.at_least + fraction * margins, problem.at_most - fraction * margins
-        low, high = np.where(problem.at_least > 0, low, 0.0), np.where(problem.at_most < 1, high, 1.0)
-        if (low > high).any():
-            return None
-        for k in range(problem.n_quotas):
-            lp.set_quota(k, low[k], high[k])
-        return lp.run()
-
-    best, fraction = attempt(1.0), 1.0
-    if best is not None:
-        return best, fraction
-    best, fraction, step = free, 0.0, 0.5
-    for _ in range(_HALVINGS):
-        trial = attempt(fraction + step)
-        if trial is not None:
-            best, fraction = trial, fraction + step
-        step /= 2
-    return best, fraction
 
 
 def _targets(samples: int, n_pairs: int) -> list[int]:
@@ -437,7 +334,7 @@ def _targets(samples: int, n_pairs: int) -> list[int]:
     return sorted({first, max(first, samples // 2), samples})
 
 
-def _allocation(owed: Problem, counts: Counts, fit: _Fit | None, new: int, eps: float | None) -> Ints:
+def _allocation(owed: Problem, counts: Counts, fit: Fit | None, new: int, eps: float | None) -> Ints:
     """How often each pair is asked in the next round: what the ideal allocation still lacks."""
     n_pairs = owed.mdp.n_pairs
     if fit is None:
@@ -447,7 +344,7 @@ def _allocation(owed: Problem, counts: Counts, fit: _Fit | None, new: int, eps: 
     return spread_evenly(new, lacking)
 
 
-def _neyman(owed: Problem, counts: Counts, fit: _Fit, eps: float | None) -> Floats:
+def _neyman(owed: Problem, counts: Counts, fit: Fit, eps: float | None) -> Floats:
     """Shares of samples that make the errors of the gain and of the binding quotas small together."""
     seen, mu = fit.seen, fit.answer.mu
     if eps is None:
@@ -460,13 +357,6 @@ def _neyman(owed: Problem, counts: Counts, fit: _Fit, eps: float | None) -> Floa
     if weight.sum() == 0:
         weight = seen.x
     return _STEERED * weight / weight.sum() + (1 - _STEERED) / owed.mdp.n_pairs
-
-
-def _value_se(mdp: MDP, counts: Counts, answer: Answer) -> float:
-    """Standard error of the program's value: its multiplier h plays the part of the relative values."""
-    nu = np.add.reduceat(answer.x, mdp.pair_ptr[:-1])
-    variance = counts.reward_variances(answer.h) + unseen_variance(counts, nu, answer.h[:, None])[:, 0]
-    return math.sqrt(answer.x**2 / np.maximum(counts.per_pair, 1) @ variance)
 
 
 def _check_goal(samples: Any, eps: Any, delta: Any) -> None:

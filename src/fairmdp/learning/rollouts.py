@@ -20,7 +20,8 @@ from scipy.special import ndtri, stdtrit
 
 from fairmdp.learning.counts import CHUNK, Counts, Tally
 from fairmdp.learning.estimate import Inquiry, Intervals
-from fairmdp.learning.plugin import FIRST, pooled_upper
+from fairmdp.learning.fitting import pooled_upper
+from fairmdp.learning.plugin import FIRST
 from fairmdp.model.checks import Bools, Floats, Ints
 from fairmdp.model.mdp import MDP
 from fairmdp.model.problem import Problem
