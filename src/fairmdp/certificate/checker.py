@@ -233,20 +233,20 @@ def _policy_flaw(problem: Problem, policy: Floats) -> str:
 
 def claim_slip(problem: Problem) -> float:
     """How far a printed gain or ceiling may be from what is proved."""
-    size = float(np.abs(problem.mdp.r).max())
+    size = float(np.abs(problem.mdp.rates).max())
     return _CLAIM_TOL * reward_scale(problem) + _CLAIM_ULPS * rounded_arithmetic.EPS * size
 
 
 def _policy_messages(problem: Problem, solution: Solution, run: LongRun) -> Iterator[str]:
     mdp, nu = problem.mdp, solution.visitation
-    x = solution.policy * nu[mdp.s_of]
+    x = mdp.per_step(solution.policy) * nu[mdp.s_of]
     (low, high), shares = run.gain, run.shares
     if run.visitation is None:  # of estimates it can only be said that they are of one piece
         if solution.status is not Status.UNDECIDED:
             yield run.reason
         owner, shares = "occupancy", np.tile(problem.members @ x, (2, 1)).T
-        low = high = float(mdp.r @ x)
-        off_by = np.abs(x @ mdp.P - nu).sum() + abs(nu.sum() - 1)
+        low = high = float(mdp.rates @ x)
+        off_by = np.abs(x @ mdp.uniform.P - nu).sum() + abs(nu.sum() - 1)
     else:
         owner, off_by = "policy", np.abs(nu - run.visitation).sum() - 2 * run.error
     slip = claim_slip(problem)
@@ -336,7 +336,8 @@ def reach_limit(
 ) -> float:
     """Proven limit of one quota's share over all policies: no more, or no less where it is capped."""
     counts = problem.members[[k]].toarray()[0] * (-1.0 if capped else 1.0)
-    limit = arithmetic.ceiling(problem.without_quotas(), counts, bias, np.zeros(0))
+    per_decision = counts if problem.mdp.durations is None else counts * problem.mdp.durations
+    limit = arithmetic.ceiling(problem.without_quotas(), per_decision, bias, np.zeros(0))
     return -limit if capped else limit
 
 

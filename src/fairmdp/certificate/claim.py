@@ -107,14 +107,14 @@ def certify_policy(
         norm = chain.deviation_norm
         if norm > NEARLY_REDUCIBLE:
             notes.append(Note(Remark.NEARLY_REDUCIBLE, norm))
-    occupancy = policy * visitation[mdp.s_of]
+    occupancy = mdp.per_step(policy) * visitation[mdp.s_of]
     return _solution(
         problem,
         bias,
         prices,
         {**account, "notes": tuple(notes)},
         status=status,
-        gain=float(mdp.r @ occupancy),
+        gain=float(mdp.rates @ occupancy),
         upper=upper,
         policy=policy,
         occupancy=occupancy,

@@ -29,11 +29,11 @@ Row = list[tuple[int, Fraction]]
 
 
 def ceiling(problem: Problem, r: Floats, bias: Floats, prices: Floats) -> float:
-    """Exact upper bound on ``r @ x`` over the occupancies that meet the quotas, rounded up once."""
+    """Exact upper bound on the reward ``r`` per unit of time while the quotas are met, rounded up once."""
     mdp = problem.mdp
-    h = [Fraction(value) for value in bias.tolist()]
+    h = [Fraction(value) / Fraction(mdp.step) for value in bias.tolist()]
     mu = [Fraction(price) for price in chargeable(problem, prices).tolist()]
-    raised = [Fraction(value) for value in r.tolist()]
+    raised = _per_time(mdp, r)
     for k in range(problem.n_quotas):
         for i, weight in _weights(problem, k):
             raised[i] += weight * mu[k]
@@ -70,7 +70,7 @@ def long_run(problem: Problem, policy: Floats, chain: Chain | None = None) -> Lo
             pushed[t] += v[s] * q
     error = sum(abs(v[t] - pushed[t]) * w[t] for t in range(mdp.n_states)) / margin
     x = [v[s] * pi[i] for i, s in enumerate(mdp.s_of.tolist())]
-    rewards = [Fraction(value) for value in mdp.r.tolist()]
+    rewards = _per_time(mdp, mdp.r)
     gain = sum(value * share for value, share in zip(rewards, x, strict=True))
     radius = error * (max(rewards) - min(rewards))
     intervals = []
@@ -94,6 +94,29 @@ def require_small(problem: Problem) -> None:
 
 
 def _rows(mdp: MDP) -> list[Row]:
+    """Rows of P, divided by their exact sums; of steps that take time, those of the model of equal steps."""
+    rows = _stated_rows(mdp)
+    if mdp.durations is None:
+        return rows
+    eta = Fraction(mdp.step)
+    slowed = []
+    for s, tau, row in zip(mdp.s_of.tolist(), mdp.durations.tolist(), rows, strict=True):
+        part = eta / Fraction(tau)
+        moves = {t: part * p for t, p in row}
+        moves[s] = moves.get(s, Fraction(0)) + 1 - part
+        slowed.append(list(moves.items()))
+    return slowed
+
+
+def _per_time(mdp: MDP, r: Floats) -> list[Fraction]:
+    """What each pair pays per unit of time."""
+    pay = [Fraction(value) for value in r.tolist()]
+    if mdp.durations is None:
+        return pay
+    return [value / Fraction(tau) for value, tau in zip(pay, mdp.durations.tolist(), strict=True)]
+
+
+def _stated_rows(mdp: MDP) -> list[Row]:
     """Rows of P, divided by their exact sums."""
     ptr, to, p = mdp.P.indptr.tolist(), mdp.P.indices.tolist(), mdp.P.data.tolist()
     rows = []
@@ -105,8 +128,10 @@ def _rows(mdp: MDP) -> list[Row]:
 
 
 def _policy(mdp: MDP, policy: Floats) -> list[Fraction]:
-    """Action probabilities, divided by their exact sums."""
+    """Action probabilities, weighed with the time that they take and divided by their exact sums."""
     pi = [Fraction(value) for value in policy.tolist()]
+    if mdp.durations is not None:
+        pi = [p * Fraction(tau) for p, tau in zip(pi, mdp.durations.tolist(), strict=True)]
     ptr = mdp.pair_ptr.tolist()
     for start, stop in pairwise(ptr):
         total = sum(pi[start:stop])

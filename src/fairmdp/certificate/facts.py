@@ -104,7 +104,7 @@ def worst_slack(problem: Stated, shares: Floats) -> float:
 
 def reward_scale(problem: Stated) -> float:
     """Unit in which gaps are judged: the span of the rewards, or their size where they are all equal."""
-    r = problem.mdp.r
+    r = problem.mdp.rates
     return float(r.max() - r.min()) or float(abs(r).max()) or 1.0
 
 

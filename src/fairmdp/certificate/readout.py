@@ -131,8 +131,8 @@ def readout(problem: Problem, policy: ArrayLike) -> Readout:
     run = rounded.long_run(problem, policy, chain)
     if run.flaw is not None:
         raise ProblemError(run.reason)
-    x = policy * chain.shares[mdp.s_of]
-    shares, gain = problem.members @ x, float(mdp.r @ x)
+    x = mdp.per_step(policy) * chain.shares[mdp.s_of]
+    shares, gain = problem.members @ x, float(mdp.rates @ x)
     share_error = float(np.abs(run.shares - shares[:, None]).max(initial=0.0))
     if share_error > _READABLE:
         raise ProblemError(

@@ -20,6 +20,7 @@ from scipy.sparse import csr_array
 from fairmdp.certificate.facts import UNPROVED, LongRun, Stated, Witness, chargeable, find_witness, unknown
 from fairmdp.chains.chain import Chain
 from fairmdp.model.checks import Floats, Ints
+from fairmdp.model.mdp import MDP
 from fairmdp.model.problem import Problem
 
 EPS = float(np.finfo(float).eps)
@@ -33,16 +34,17 @@ _WIDE_EPS = float(np.finfo(np.longdouble).eps)
 
 @np.errstate(over="ignore", invalid="ignore")  # witnesses may be anything; what overflows proves nothing
 def ceiling(problem: Problem, r: Floats, bias: Floats, prices: Floats) -> float:
-    """Proven upper bound on ``r @ x`` over the occupancies that meet the quotas."""
-    mdp = problem.mdp
-    prices = chargeable(problem, prices)
+    """Proven upper bound on the reward ``r`` per unit of time while the quotas are met."""
+    mdp, stated = problem.mdp.uniform, problem.mdp
+    prices, bias = chargeable(problem, prices), bias / stated.step
+    r = r if stated.durations is None else r / stated.durations
     h = bias - (bias.max() + bias.min()) / 2
     size_h = float(np.abs(h).max())
     raised = problem.members.T @ prices  # (SA,)
     size_raised = problem.members.T @ np.abs(prices)
     values = r + raised + mdp.P @ h - h[mdp.s_of]
     terms = np.diff(mdp.P.indptr) + np.bincount(problem.members.indices, minlength=mdp.n_pairs) + 6
-    error = terms * EPS * (np.abs(r) + size_raised + 2 * size_h) + 2 * size_h * _row_defect(mdp.P)
+    error = terms * EPS * (np.abs(r) + size_raised + 2 * size_h) + 2 * size_h * _model_defect(stated)
     return less_dual_value(problem, float((values + error).max()), prices)
 
 
@@ -60,14 +62,16 @@ def long_run(problem: Problem, policy: Floats, chain: Chain | None = None) -> Lo
     `chain` is its chain, where it is at hand: with the stationary distribution that a solver found, as a
     guess, little is left to do. Nothing in it is trusted but its matrix.
     """
-    mdp = problem.mdp
-    witness = find_witness(Chain.of(mdp, policy) if chain is None else chain)
+    stated = problem.mdp
+    witness = find_witness(Chain.of(stated, policy) if chain is None else chain)
     if not isinstance(witness, Witness):
         return unknown(problem, witness)
+    mdp, policy = stated.uniform, stated.per_step(policy)
     Q, v, s0 = witness.chain.P, witness.chain.shares, witness.s0
     defect = _row_defect(_policy_rows(mdp.pair_ptr, policy))  # (S,)
-    defect = defect + np.maximum.reduceat(_row_defect(mdp.P), mdp.pair_ptr[:-1])
-    relative = (mdp.n_actions + 4) * EPS + 2 * defect  # error of an entry of Q against the exact chain
+    defect = defect + np.maximum.reduceat(_model_defect(stated), mdp.pair_ptr[:-1])
+    terms = (mdp.n_actions + 4) * (1 if stated.durations is None else 2)  # per_step has rounded as well
+    relative = terms * EPS + 2 * defect  # error of an entry of Q against the exact chain
     w = _proven_hitting_times(Q, witness.steps, s0, relative)
     if w is None:
         return unknown(problem, UNPROVED)
@@ -81,10 +85,10 @@ def long_run(problem: Problem, policy: Floats, chain: Chain | None = None) -> Lo
     spread = math.fsum(residual * w) * (1 + 8 * EPS)
     error = spread + loss
     x = policy / np.add.reduceat(policy, mdp.pair_ptr[:-1])[mdp.s_of] * v[mdp.s_of]  # (SA,)
-    relative_x = (int(mdp.n_actions.max()) + 8) * EPS
+    relative_x = (int(terms.max()) + 4) * EPS
     gain, gain_error = _sums(mdp.r * x, np.array([0, mdp.n_pairs]))
     size = float(np.abs(mdp.r).max())
-    span = float(mdp.r.max() - mdp.r.min())
+    span = float(mdp.r.max() - mdp.r.min()) + (0.0 if stated.durations is None else 2 * EPS * size)
     radius = (
         float(gain_error[0]) + relative_x * math.fsum(np.abs(mdp.r * x)) + span * spread + size * loss + TINY
     )
@@ -166,6 +170,16 @@ def _row_defect(P: csr_array) -> Floats:
     """Bound on ``|1 - sum|`` of each row of nonnegative numbers, (rows,)."""
     sums = P @ np.ones(P.shape[1])
     return np.abs(sums - 1) + np.diff(P.indptr) * EPS * sums
+
+
+def _model_defect(mdp: MDP) -> Floats:
+    """Relative error of the rows of the model of equal steps against those that were stated, (SA,).
+
+    Chances to move have few roundings, and those of their row; what they leave, at least a tenth, has nine
+    times theirs at most.
+    """
+    defect = _row_defect(mdp.P)
+    return defect if mdp.durations is None else 10 * (defect + 4 * EPS)
 
 
 def _sums(values: Floats, indptr: Ints) -> tuple[Floats, Floats]:

@@ -71,8 +71,11 @@ class Chain(ReadOnly):
 
     @classmethod
     def of(cls, mdp: MDP, policy: ArrayLike, guess: Floats | None = None) -> Chain:
-        """Return the chain of a policy."""
-        return cls(policy_matrix(mdp, policy), guess)
+        """Return the chain of a policy; where steps take time, its shares are shares of time."""
+        if mdp.durations is None:
+            return cls(policy_matrix(mdp, policy), guess)
+        per_step = mdp.per_step(real_vector("policy", policy, mdp.n_pairs))
+        return cls(policy_matrix(mdp.uniform, per_step), guess)
 
     @property
     def n_states(self) -> int:

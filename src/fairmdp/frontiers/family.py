@@ -84,14 +84,14 @@ class Family:
         Where no policy is proved to get that far this is an error, or just the limit if that will do.
         """
         if self._k is None:
-            factor = common_factor(self.problem)[0]
+            factor = common_factor(self.problem.uniform)[0]
             if factor is None:
                 raise ProblemError("the caps alone cannot be met, whatever the factor")
             return factor, factor
         mdp = self.problem.mdp
         counts = self.direction * self.problem.members[[self._k]].toarray()[0]
         others = self.at(self.first)
-        most = solve(others.with_mdp(MDP(mdp.P, counts, mdp.s_of)))
+        most = solve(others.with_mdp(MDP(mdp.uniform.P, counts, mdp.s_of)))
         if not most.has_policy:
             raise ProblemError("the other quotas cannot be met by themselves; see solve() for the reason")
         decided = most.status is not Status.UNDECIDED

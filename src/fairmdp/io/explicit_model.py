@@ -147,6 +147,10 @@ def quota_lines(problem: Problem) -> Iterator[str]:
 def labels_of(problem: Problem) -> dict[str, Ints]:
     """States of each label that a problem amounts to; refuses what labels cannot say."""
     mdp = problem.mdp
+    if mdp.durations is not None:
+        raise FormatError(
+            "these files have no room for how long steps take\n  save the problem as .toml or .npz"
+        )
     labels = {INIT: np.array([0]) if mdp.initial is None else np.flatnonzero(mdp.initial)}
     if mdp.initial is not None and np.ptp(mdp.initial[labels[INIT]]) > 0:
         raise FormatError("the initial states have different weights, the files only say which they are")

@@ -7,6 +7,8 @@ fairmdp                       int         1               version of the format
 P_indptr, P_indices, P_data   int, float  SA + 1, n, n    transitions, CSR
 r, s_of                       float, int  SA              reward and state of each pair
 initial                       float       S               optional
+durations                     float       SA              optional: mean time that each pair takes
+time_unit                     uint8       any             optional; UTF-8
 state_names, action_names     uint8       any             optional; UTF-8, one name per line
 quota_indptr, quota_indices   int         K + 1, m        pairs of each quota, CSR
 quota_weights                 float       m               optional: what each of these pairs counts; else 1
@@ -63,6 +65,8 @@ _MEMBERS = {
     "r": _Member(_FLOAT, "SA"),
     "s_of": _Member(_INT, "SA"),
     "initial": _Member(_FLOAT, "S", optional=True),
+    "durations": _Member(_FLOAT, "SA", optional=True),
+    "time_unit": _Member(_TEXT, "unit text", optional=True),
     "state_names": _Member(_TEXT, "state text", optional=True),
     "action_names": _Member(_TEXT, "action text", optional=True),
     "quota_indptr": _Member(_INT, "K", 1),
@@ -118,6 +122,10 @@ def write(problem: Problem, path: str) -> None:
         arrays["quota_weights"] = problem.weights.data
     if mdp.initial is not None:
         arrays["initial"] = mdp.initial
+    if mdp.durations is not None:
+        arrays["durations"] = mdp.durations
+    if mdp.time_unit is not None:
+        arrays["time_unit"] = _text((mdp.time_unit,))
     if mdp.states is not None:
         arrays["state_names"] = _text(mdp.states)
     if mdp.actions is not None:
@@ -258,7 +266,11 @@ def _problem(arrays: Arrays) -> Problem:
     if actions is not None and len(actions) != n_pairs:
         raise FormatError(f"action_names has {len(actions)} names, expected {n_pairs}: one per pair")
     states = _names("state_names", arrays)
-    mdp = MDP(P, arrays["r"], s_of, states=states, actions=actions, initial=arrays.get("initial"))
+    unit = _names("time_unit", arrays)
+    mdp = MDP(
+        P, arrays["r"], s_of, states=states, actions=actions, initial=arrays.get("initial"),
+        durations=arrays.get("durations"), time_unit=None if unit is None else "\n".join(unit),
+    )  # fmt: skip
     return _with_quotas(mdp, arrays)
 
 

@@ -5,13 +5,16 @@
     fairmdp = 1                          # version of the format
     states = ["s0", "s1"]                # optional: their order; else that of the tables below
     initial = { s0 = 1.0 }               # optional
+    time_unit = "hour"                   # optional
 
     [model.s0.go]                        # one table per state and action
     reward = 1.0
     to = { s1 = 0.9, s0 = 0.1 }
+    duration = 0.5                       # mean time that it takes: of every pair, or of none
     [model.s1.stay]
     reward = 0.0
     to = { s0 = 1.0 }
+    duration = 2.0
 
     [[quotas]]
     name = "rest"
@@ -127,6 +130,7 @@ def _schema() -> type[BaseModel]:
     class Pair(Strict):
         reward: float
         to: dict[str, float]
+        duration: float | None = None
 
     class QuotaTable(Strict):
         name: str
@@ -140,6 +144,7 @@ def _schema() -> type[BaseModel]:
         fairmdp: int
         states: list[str] | None = None
         initial: dict[str, float] | None = None
+        time_unit: str | None = None
         model: dict[str, dict[str, Pair]]
         quotas: list[QuotaTable] | None = None
 
@@ -190,8 +195,20 @@ class _Reader:
             states=self._order,
             actions=[action for _, action in pairs],
             initial=None if file.initial is None else initial,
+            durations=self._durations(pairs),
+            time_unit=file.time_unit,
         )
         return Problem(mdp, [self._quota(("quotas", k), table) for k, table in enumerate(file.quotas or ())])
+
+    def _durations(self, pairs: Sequence[tuple[str, str]]) -> list[float] | None:
+        """Duration of each pair, if they have any."""
+        found = [self._model[state][action].duration for state, action in pairs]
+        if all(duration is None for duration in found):
+            return None
+        if None in found:
+            place = ("model", *pairs[found.index(None)], "duration")
+            raise _misfit(place, "this field is missing; other actions have one")
+        return found
 
     def _state_order(self) -> list[str]:
         """States in the order asked for, each with a table that has an action."""
@@ -264,10 +281,14 @@ def _pieces(problem: Problem) -> Iterator[str]:
     if mdp.initial is not None:
         initial = {states[s]: float(mdp.initial[s]) for s in np.flatnonzero(mdp.initial)}
         yield f"initial = {_inline(initial)}\n"
+    if mdp.time_unit is not None:
+        yield f"time_unit = {_inline(mdp.time_unit)}\n"
     for i, s, _, row in choices(mdp):
         yield f"\n[model.{_key(states[s])}.{_key(mdp.action_name(i))}]\n"
         to = {states[target]: p for target, p in row}
         yield f"reward = {_inline(float(mdp.r[i]))}\nto = {_inline(to)}\n"
+        if mdp.durations is not None:
+            yield f"duration = {_inline(float(mdp.durations[i]))}\n"
     for k, quota in enumerate(problem.quotas):
         yield f"\n[[quotas]]\nname = {_inline(quota.name)}\n"
         if quota.states is not None:

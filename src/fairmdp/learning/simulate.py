@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, diags_array, hstack
 
 from fairmdp.chains.chain import Chain
 from fairmdp.chains.policy import checked_policy
@@ -61,6 +61,8 @@ class Simulation(ReadOnly):
         What each run has seen after all of its steps, (R,) and (R, K).
     steps, runs : int
         Length of a run, and how many there were.
+    run_times : ndarray
+        Time that each run took, (R,): its steps, unless steps have durations.
     starts : ndarray
         First state of each run, (R,).
     finished : bool
@@ -82,6 +84,7 @@ class Simulation(ReadOnly):
     at_most: Floats
     steps: int
     runs: int
+    run_times: Floats
     starts: Ints
     finished: bool
     seconds: float
@@ -142,7 +145,8 @@ def simulate(
     policy
         Probability of each pair given its state, (SA,).
     steps
-        Length of a run.
+        Length of a run; in a model whose steps take time these are decisions, and what a run has seen is
+        weighed with their mean durations.
     runs
         Number of independent runs, at least 2. Error bars shrink with ``sqrt(runs * steps)``.
     seed
@@ -190,6 +194,7 @@ def simulate(
     first = np.concatenate([part.first for part in seen])
     whole = np.concatenate([part.after_all for part in seen])  # (R, K + 1)
     late = np.concatenate([part.long_run for part in seen])
+    times = np.concatenate([part.times for part in seen])
     root = np.sqrt(first.size)
     return Simulation(
         gain=float(late[:, -1].mean()),
@@ -203,6 +208,7 @@ def simulate(
         at_most=problem.at_most,
         steps=seen[0].steps,
         runs=first.size,
+        run_times=times,
         starts=first,
         finished=first.size == runs and seen[-1].finished,
         seconds=time.perf_counter() - began,
@@ -211,12 +217,15 @@ def simulate(
 
 
 class _Seen:
-    """Sums over the steps of each run of what quotas count and of rewards, those of the burn-in apart."""
+    """Sums over each run of what quotas count, of time and of rewards, those of the burn-in apart."""
 
     def __init__(self, problem: Problem, first: Ints, burn_in: int) -> None:
         self.first, self.burn_in, self.steps, self.finished = first, burn_in, 0, True
-        self._counted = problem.members.T.tocsr()  # (SA, K)
-        self._sums = np.zeros((2, first.size, problem.n_quotas + 1))  # burn-in and later, runs, rewards last
+        tau = problem.mdp.durations
+        counted = hstack([problem.members.T, np.ones((problem.mdp.n_pairs, 1))])  # (SA, K + 1)
+        self._counted = csr_array(counted if tau is None else diags_array(tau) @ counted)
+        # Burn-in and later, runs; what quotas count, time, rewards.
+        self._sums = np.zeros((2, first.size, problem.n_quotas + 2))
 
     def add(self, pairs: Ints, rewards: Floats) -> None:
         """Count some steps of all runs, (t, R) each, that lie on one side of the end of the burn-in."""
@@ -230,13 +239,23 @@ class _Seen:
 
     @property
     def after_all(self) -> Floats:
-        """Shares and mean rewards over all steps, (R, K + 1)."""
-        return self._sums.sum(axis=0) / self.steps
+        """Shares of time and rewards per unit of time over all steps, (R, K + 1)."""
+        return _per_time(self._sums.sum(axis=0))
 
     @property
     def long_run(self) -> Floats:
         """The same without the burn-in, if the runs got that far."""
-        return self._sums[1] / (self.steps - self.burn_in) if self.steps > self.burn_in else self.after_all
+        return _per_time(self._sums[1]) if self.steps > self.burn_in else self.after_all
+
+    @property
+    def times(self) -> Floats:
+        """Time that each run took, (R,)."""
+        return np.asarray(self._sums[..., -2].sum(axis=0))
+
+
+def _per_time(sums: Floats) -> Floats:
+    """Sums over the time of each run, which is their last column but one."""
+    return np.delete(sums, -2, axis=1) / sums[:, -2:-1]
 
 
 def _run(

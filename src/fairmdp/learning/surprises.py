@@ -38,7 +38,7 @@ def surprises(problem: Problem, solution: Solution, seen: Simulation) -> tuple[s
     exact = {row.name: row.share for row in solution.quotas}
     shares, errors = units.values(seen.shares).tolist(), units.spans(seen.share_se).tolist()
     watched: list[tuple[str, float, float, float, Any]] = [
-        ("gain", solution.gain, seen.gain, seen.gain_se, mdp.r)
+        ("gain", solution.gain, seen.gain, seen.gain_se, mdp.rates)
     ]
     for k, name in enumerate(seen.quota_names):
         if name in exact:
@@ -46,7 +46,7 @@ def surprises(problem: Problem, solution: Solution, seen: Simulation) -> tuple[s
     for what, due, mean, error, collected in watched:
         off = abs(mean - due)
         if off > _SURPRISING * error + 1e-9 * max(1.0, abs(due)) and len(found) < _MOST:
-            ends = _end_effect(mdp, solution.policy, collected) / seen.steps / _KEPT
+            ends = _end_effect(mdp, solution.policy, collected) / seen.run_times.min() / _KEPT
             why = f"where runs begin and end may shift it by {ends:.1g}; take more steps"
             if off > ends + _SURPRISING * error:
                 why = "that is no accident"
@@ -55,9 +55,10 @@ def surprises(problem: Problem, solution: Solution, seen: Simulation) -> tuple[s
 
 
 def _end_effect(mdp: MDP, policy: Floats, collected: Any) -> float:
-    """Span of the bias of what a pair collects: T steps differ from T times the mean by at most that."""
+    """Span of the bias of what a pair collects: a time T differs from T times the mean by at most that."""
     chain = Chain.of(mdp, policy)
     if len(chain.closed_classes) > 1:
         return math.inf
     f = collected.toarray()[0] if hasattr(collected, "toarray") else collected
-    return float(np.ptp(chain.bias(np.add.reduceat(policy * f, mdp.pair_ptr[:-1]))))
+    f_of = np.add.reduceat(mdp.per_step(policy) * f, mdp.pair_ptr[:-1])
+    return float(np.ptp(chain.bias(f_of))) * mdp.step

@@ -23,6 +23,7 @@ import numpy as np
 
 from fairmdp.certificate.claim import certify_policy
 from fairmdp.certificate.facts import check_tol
+from fairmdp.certificate.restated import by_uniform_steps
 from fairmdp.chains.policy import policy_of
 from fairmdp.deadline import Stop
 from fairmdp.errors import ProblemError, SimulatorError
@@ -100,6 +101,7 @@ class Options:
     progress: Progress | None = None
 
 
+@by_uniform_steps
 def solve_mirror(
     problem: Problem,
     *,

@@ -33,6 +33,7 @@ from fairmdp.model.checks import (
     refuse,
     there_are,
 )
+from fairmdp.model.time import checked_durations, jumps, uniform_rows, uniform_step, weighed
 
 ROW_SUM_TOL = 1e-9
 """How far the probabilities of a pair may be from summing to 1 before they are refused."""
@@ -70,6 +71,11 @@ class MDP(ReadOnly):
     initial
         Distribution of the first state, (S,). The long-run shares of a policy with one closed class do
         not depend on it; simulations do.
+    durations
+        Mean time that each pair takes, (SA,), where steps are not equally long: gains are then per unit of
+        time, and shares are shares of time. A policy is what to do at each decision.
+    time_unit
+        Name of the unit of time, such as ``"hour"``, for reports.
 
     Attributes
     ----------
@@ -92,6 +98,8 @@ class MDP(ReadOnly):
     states: tuple[str, ...] | None
     actions: tuple[str, ...] | None
     initial: Floats | None
+    durations: Floats | None
+    time_unit: str | None
 
     def __init__(
         self,
@@ -102,6 +110,8 @@ class MDP(ReadOnly):
         states: Iterable[str] | None = None,
         actions: Iterable[str] | None = None,
         initial: ArrayLike | None = None,
+        durations: ArrayLike | None = None,
+        time_unit: str | None = None,
     ) -> None:
         P = _as_csr(P)
         n_pairs, n_states = P.shape
@@ -116,7 +126,13 @@ class MDP(ReadOnly):
         self._check_transitions()
         fields.update(r=self._finite_rewards(r))
         fields.update(initial=None if initial is None else self.distribution("initial", initial))
+        fields.update(durations=None if durations is None else checked_durations(durations, n_pairs))
+        fields.update(time_unit=None if time_unit is None else (names_of("time_unit", [time_unit]) or ())[0])
         frozen(P.data, P.indices, P.indptr, self.r, s_of, pair_ptr)
+        if self.durations is not None:
+            frozen(self.durations)
+            with np.errstate(over="ignore"):
+                self._finite_rewards(self.r / self.durations)
 
     @classmethod
     def from_tensor(cls, P: ArrayLike, R: ArrayLike, **names: Any) -> MDP:
@@ -149,6 +165,72 @@ class MDP(ReadOnly):
                 "  for P of shape (S, A, S) use from_tensor"
             )
         return cls.from_tensor(P.transpose(1, 0, 2), R, **names)
+
+    @classmethod
+    def from_rates(
+        cls,
+        rates: Any,
+        reward_rates: ArrayLike,
+        s_of: ArrayLike,
+        *,
+        lumps: Any | None = None,
+        **names: Any,
+    ) -> MDP:
+        """Build a continuous-time model, in which events come at exponential times.
+
+        Parameters
+        ----------
+        rates
+            Events per unit of time that lead from each pair to each state, (SA, S), dense or sparse. The
+            diagonal may be that of a generator; else it counts events that leave the state as it is.
+        reward_rates
+            What a unit of time in each pair pays, (SA,).
+        s_of
+            State of each pair, (SA,).
+        lumps
+            What an event pays on top: one number per pair, (SA,), or per transition, (SA, S).
+        names
+            ``states``, ``actions``, ``initial`` and ``time_unit`` as the constructor takes them.
+
+        Examples
+        --------
+        >>> mdp = MDP.from_rates([[0, 2.0], [0.5, 0]], [10.0, 0.0], [0, 1], states=["up", "down"])
+        >>> mdp.durations, mdp.r
+        (array([0.5, 2. ]), array([5., 0.]))
+        """
+        P, r, durations = jumps(rates, reward_rates, s_of, lumps)
+        return cls(P, r, s_of, durations=durations, **names)
+
+    @property
+    def rates(self) -> Floats:
+        """Reward per unit of time of each pair, (SA,); ``r`` itself where all steps are equally long."""
+        return self.r if self.durations is None else self.uniform.r
+
+    @cached_property
+    def step(self) -> float:
+        """Unit of time that takes the steps of `uniform`; 1 where all steps are equally long."""
+        return 1.0 if self.durations is None else uniform_step(self.P, self.s_of, self.durations)
+
+    @cached_property
+    def uniform(self) -> MDP:
+        """The model of equal steps with the same gains and shares of time: what solvers see."""
+        if self.durations is None:
+            return self
+        rows = uniform_rows(self.P, self.s_of, self.durations, self.step)
+        names: Any = {"states": self.states, "actions": self.actions, "initial": self.initial}
+        return MDP(rows, self.r / self.durations, self.s_of, **names)
+
+    def per_step(self, policy: Floats) -> Floats:
+        """Probabilities per step of `uniform` of a policy, which has them per decision, (SA,)."""
+        return policy if self.durations is None else weighed(policy, self.durations, self.pair_ptr, self.s_of)
+
+    def per_decision(self, policy: Floats) -> Floats:
+        """Return a policy from its probabilities per step of `uniform`, (SA,)."""
+        return (
+            policy
+            if self.durations is None
+            else weighed(policy, 1 / self.durations, self.pair_ptr, self.s_of)
+        )
 
     @property
     def n_states(self) -> int:
@@ -225,6 +307,8 @@ class MDP(ReadOnly):
         span below the smallest reward. An optimal policy may use it even where the quotas can be met
         without it, so "a* is used" does not mean "infeasible".
         """
+        if self.durations is not None:
+            raise ProblemError("a* takes one step, and the steps of this model take time\n  use mdp.uniform")
         S = self.n_states
         psi = np.full(S, 1 / S) if psi is None else self.distribution("psi", psi)
         if reward is None:
@@ -250,6 +334,7 @@ class MDP(ReadOnly):
             states=self.states,
             actions=[labels[i] for i in order],
             initial=self.initial,
+            time_unit=self.time_unit,
         )
 
     def simulator(self) -> model.ModelSimulator:

@@ -243,6 +243,15 @@ class Problem(ReadOnly):
         replaced = {q.name for q in added}
         return Problem(self.mdp, [*(q for q in self.quotas if q.name not in replaced), *added])
 
+    @property
+    def uniform(self) -> Problem:
+        """The same quotas on a model of equal steps, with the same gains and shares: what solvers see."""
+        return self._uniform or self
+
+    @cached_property
+    def _uniform(self) -> Problem | None:
+        return None if self.mdp.durations is None else self.with_mdp(self.mdp.uniform)
+
     def with_mdp(self, mdp: MDP) -> Problem:
         """Return the same quotas on another model of the same states and actions, such as other rewards."""
         same = np.array_equal(mdp.s_of, self.mdp.s_of)
@@ -281,11 +290,13 @@ class Problem(ReadOnly):
             (self.lower, "<f8"), (self.upper, "<f8"), (self.over_states, "|b1"),
             *([(self.weights.data, "<f8")] if self.weighted.any() else []),
             *([] if self._follow_from_stated() else [(self.at_least, "<f8"), (self.at_most, "<f8")]),
+            *([] if mdp.durations is None else [(mdp.durations, "<f8")]),
         ):  # fmt: skip
             flat = np.ascontiguousarray(array, dtype=kind)
             sha.update(flat.size.to_bytes(8, "little"))
             sha.update(flat.data)
-        for names in (mdp.states, mdp.actions, self.names):
+        unit = [] if mdp.time_unit is None else [(mdp.time_unit,)]
+        for names in (mdp.states, mdp.actions, self.names, *unit):
             sha.update(b"none" if names is None else len(names).to_bytes(8, "little"))
             sha.update("\0".join(names or ()).encode())
         return sha.hexdigest()

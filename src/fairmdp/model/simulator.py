@@ -102,6 +102,11 @@ class CheckedSimulator:
             self.n_states = operator.index(simulator.n_states)
             self.n_actions = np.asarray(simulator.n_actions)
             self._sample = simulator.sample
+        if isinstance(simulator, ModelSimulator) and simulator.mdp.durations is not None:
+            raise ProblemError(
+                "the steps of this model take time, and samples do not say how long\n"
+                "  solve the model itself, or learn from mdp.uniform and mdp.per_decision(policy)"
+            )
         if self.n_states < 1 or self.n_actions.shape != (self.n_states,):
             raise ProblemError(
                 f"the simulator has {self.n_states} states and n_actions of shape {self.n_actions.shape}, "

@@ -11,6 +11,7 @@ import numpy as np
 from fairmdp.backends.base import Backend, bounded
 from fairmdp.backends.cuda.launcher import out_of_memory_is_a_message
 from fairmdp.backends.opening import open_backend
+from fairmdp.certificate.restated import by_uniform_steps
 from fairmdp.deadline import Stop
 from fairmdp.errors import ProblemError, SolverError
 from fairmdp.model.problem import Problem
@@ -49,6 +50,7 @@ class Tuning:
 USUAL = Tuning()
 
 
+@by_uniform_steps
 def solve(
     problem: Problem | DeviceProblem,
     *,

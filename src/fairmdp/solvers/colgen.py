@@ -17,6 +17,7 @@ from fairmdp.backends.cuda.launcher import out_of_memory_is_a_message
 from fairmdp.backends.opening import open_backend
 from fairmdp.certificate.claim import Evaluated, certify, certify_infeasible, evaluate
 from fairmdp.certificate.facts import check_tol
+from fairmdp.certificate.restated import by_uniform_steps
 from fairmdp.deadline import STOPS, Stop, stop_of
 from fairmdp.model.checks import Floats
 from fairmdp.model.problem import Problem
@@ -43,6 +44,7 @@ class Tuning:
 USUAL = Tuning()
 
 
+@by_uniform_steps
 @out_of_memory_is_a_message()
 def solve_colgen(
     problem: Problem | DeviceProblem,

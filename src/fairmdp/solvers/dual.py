@@ -33,6 +33,7 @@ from fairmdp.backends.cuda.device_problem import DeviceProblem
 from fairmdp.backends.cuda.launcher import out_of_memory_is_a_message
 from fairmdp.backends.opening import open_backend
 from fairmdp.certificate.claim import certify
+from fairmdp.certificate.restated import by_uniform_steps
 from fairmdp.deadline import STOPS, Stop, stop_of
 from fairmdp.model.checks import Floats
 from fairmdp.model.problem import Problem
@@ -69,6 +70,7 @@ class Tuning:
 USUAL = Tuning()
 
 
+@by_uniform_steps
 @out_of_memory_is_a_message()
 def solve_dual(
     problem: Problem | DeviceProblem,

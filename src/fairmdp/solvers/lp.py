@@ -11,6 +11,7 @@ from fairmdp.backends.flow_lp import Algorithm, Answer, FlowLP
 from fairmdp.certificate import rounded
 from fairmdp.certificate.claim import certify_policy
 from fairmdp.certificate.facts import check_tol
+from fairmdp.certificate.restated import by_uniform_steps
 from fairmdp.chains.policy import policy_of, uniform_policy
 from fairmdp.deadline import Deadline, OutOfTimeError, Stop, stop_of
 from fairmdp.model.problem import Problem
@@ -21,6 +22,7 @@ from fairmdp.solvers.prices import dual_feasible
 from fairmdp.solvers.request import Progress
 
 
+@by_uniform_steps
 def solve_lp(
     problem: Problem,
     *,

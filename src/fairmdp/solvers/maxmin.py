@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 
 from fairmdp.backends.flow_lp import Answer, FlowLP
 from fairmdp.certificate import rounded
+from fairmdp.certificate.restated import by_uniform_steps
 from fairmdp.errors import ProblemError
 from fairmdp.model.checks import Bools, Floats
 from fairmdp.model.problem import Problem
@@ -22,6 +23,7 @@ _NEXT_TO_NOTHING = 1e-300  # a bound that only makes a row of a quota, and a pri
 _PRICED = 1e-7  # a group with a smaller price does not hold the level down
 
 
+@by_uniform_steps
 def solve_max_min(problem: Problem, *, leximin: bool = False, tol: float = 1e-6) -> Solution:
     """Serve the worst-off group as well as any policy can, and earn the most while doing so.
 

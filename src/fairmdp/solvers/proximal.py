@@ -39,6 +39,7 @@ from fairmdp.backends.cuda.device_problem import DeviceProblem
 from fairmdp.backends.cuda.launcher import out_of_memory_is_a_message
 from fairmdp.backends.opening import open_backend
 from fairmdp.certificate.claim import certify, certify_policy
+from fairmdp.certificate.restated import by_uniform_steps
 from fairmdp.chains.chain import Chain
 from fairmdp.chains.policy import policy_of
 from fairmdp.deadline import STOPS, Stop, stop_of
@@ -86,6 +87,7 @@ class Tuning:
 USUAL = Tuning()
 
 
+@by_uniform_steps
 @out_of_memory_is_a_message()
 def solve_proximal(
     problem: Problem | DeviceProblem,

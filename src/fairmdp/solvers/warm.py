@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from fairmdp.backends.base import bounded
 from fairmdp.backends.opening import open_backend
+from fairmdp.certificate.restated import restated
 from fairmdp.errors import SolverError
 from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Solution, Status
@@ -42,6 +43,9 @@ class WarmSolver:
 
         Where a method that was not asked for by name settles nothing, `solve` tries what else there is.
         """
+        return restated(problem, self._solved(problem.uniform, progress))
+
+    def _solved(self, problem: Problem, progress: Progress | None) -> Solution:
         asked = bounded(problem).tobytes()
         if self._warm is None or asked != self._asked:
             self._asked, self._warm = asked, self._chosen(problem)

@@ -122,7 +122,8 @@ def solution_data(
         "free_status": free.status.value if free else None,
         "free_gain": free.gain if free and known else None,
         "cost": max(free.gain - solution.gain, 0.0) if free and known and proved else None,
-        "same_gain": bool(np.ptp(problem.mdp.r) == 0),
+        "per": per(problem),
+        "same_gain": bool(np.ptp(problem.mdp.rates) == 0),
         "all_weighted": bool(problem.weighted.all()),
         "compare": comparison,
         "policy": _policy(problem, solution) if solution.has_policy else None,
@@ -210,7 +211,11 @@ def certificate_data(units: Units, proof: CertifiedPolicy) -> Json:
 
 
 def simulation_data(
-    units: Units, seen: Simulation, solution: Solution | None = None, surprises: Iterable[str] = ()
+    units: Units,
+    seen: Simulation,
+    solution: Solution | None = None,
+    surprises: Iterable[str] = (),
+    unit: str | None = None,
 ) -> Json:
     """What independent runs of a policy have seen, beside the exact values if they are known."""
     exact = {} if solution is None else {row.name: row.share for row in solution.quotas}
@@ -222,6 +227,8 @@ def simulation_data(
     return {
         "fairmdp_simulation": 1,
         **_taken(seen, "runs", "steps", "finished", "gain", "gain_se", "met_all"),
+        "mean_time": float(seen.run_times.mean()),
+        "per": unit,
         "exact_gain": None if solution is None else solution.gain,
         "quotas": [
             {
@@ -241,6 +248,12 @@ def simulation_data(
         ],
         "notes": [*notes, *surprises],
     }
+
+
+def per(problem: Problem) -> str | None:
+    """What gains are per, where it is not a step."""
+    mdp = problem.mdp
+    return mdp.time_unit or (None if mdp.durations is None else "unit of time")
 
 
 def tightest(gaps: Floats, most: int | None) -> Iterable[int]:
@@ -387,11 +400,14 @@ def _most_visited(visitation: Floats) -> Ints:
 
 
 def _graph(problem: Problem, solution: Solution) -> Json:
-    """States with their shares, and the long-run flow between them."""
+    """States with their shares, and the long-run flow between them, in parts of all steps."""
     mdp = problem.mdp
-    of_state = csr_array((solution.occupancy, mdp.s_of, np.arange(mdp.n_pairs + 1)), mdp.P.shape).T
+    often = solution.occupancy
+    if mdp.durations is not None:
+        often = often / mdp.durations / (often / mdp.durations).sum()
+    of_state = csr_array((often, mdp.s_of, np.arange(mdp.n_pairs + 1)), mdp.P.shape).T
     flow = (of_state @ mdp.P).tocoo()
-    rewards = np.bincount(mdp.s_of, solution.policy * mdp.r, mdp.n_states)
+    rewards = np.bincount(mdp.s_of, mdp.per_step(solution.policy) * mdp.rates, mdp.n_states)
     return {
         "states": [mdp.state_name(s) for s in range(mdp.n_states)],
         "shares": solution.visitation,

@@ -200,7 +200,10 @@ def certificate_lines(data: Json) -> list[str]:
 
 def simulation_text(source: str, data: Json) -> str:
     """What independent runs of a policy have seen, from its data."""
-    late = f"after {data['steps']:,} steps"
+    late = f"after {data['steps']:,} {'decisions' if data['per'] else 'steps'}"
+    length = f"{data['steps']:,} steps"
+    if data["per"]:
+        length = f"{data['steps']:,} decisions, {data['mean_time']:,.6g} {_plural(data['per'])} on average"
     rows = [["quota", "share", "exact", "asked", f"{late}, 5% to 95% of runs", "met in"]]
     for row in data["quotas"][:MAX_ROWS]:
         low, high = (fixed(row["after_steps"][part]) for part in ("5%", "95%"))
@@ -210,10 +213,9 @@ def simulation_text(source: str, data: Json) -> str:
         )
     exact = "" if data["exact_gain"] is None else f"   exact {fixed(data['exact_gain'], 6)}"
     lines = [
-        f"{source}: {data['runs']:,} runs of {data['steps']:,} steps; means without the first tenth, "
-        "+- one standard error",
+        f"{source}: {data['runs']:,} runs of {length}; means without the first tenth, +- one standard error",
         "",
-        f"  gain    {with_error(data['gain'], data['gain_se'])}{exact}",
+        f"  gain    {with_error(data['gain'], data['gain_se'])}{_per(data)}{exact}",
         "",
         *_table(rows),
         *_more(len(data["quotas"]), "more quotas"),
@@ -232,14 +234,22 @@ def _gain_lines(data: Json) -> list[str]:
     worst = worst_slack(data["worst_slack"])
     if data["same_gain"] and data["status"] != Status.UNDECIDED:
         same = "fair: every policy earns the same, so that any fair one is optimal"
-        return [f"  gain    {fixed(data['gain'], 6)}   {same}; {worst}"]
+        return [f"  gain    {fixed(data['gain'], 6)}{_per(data)}   {same}; {worst}"]
     claim = {Status.OPTIMAL: "optimal", Status.FEASIBLE: "fair", Status.UNDECIDED: "not proved fair"}
     proof = f"no fair policy exceeds {fixed(data['upper'], 6)} (gap {data['gap']:.1e})"
-    lines = [f"  gain    {fixed(data['gain'], 6)}   {claim[data['status']]}: {proof}; {worst}"]
+    lines = [f"  gain    {fixed(data['gain'], 6)}{_per(data)}   {claim[data['status']]}: {proof}; {worst}"]
     if data["free_status"] == Status.OPTIMAL and data["cost"] is not None:
         free = fixed(data["free_gain"], 6)
         lines.append(f"  without quotas {free}; fairness costs {fixed(data['cost'], 6)}")
     return lines
+
+
+def _per(data: Json) -> str:
+    return f" per {data['per']}" if data["per"] else ""
+
+
+def _plural(unit: str) -> str:
+    return "units of time" if unit == "unit of time" else f"{unit}s"
 
 
 def _quota_table(data: Json) -> list[str]:

@@ -55,6 +55,11 @@ class DeviceMDP:
         return int(self.col.size)
 
     @property
+    def rates(self) -> Any:
+        """Reward per unit of time, (SA,): steps are equally long here."""
+        return self.r
+
+    @property
     def bytes(self) -> int:
         """Memory that the model takes."""
         return sum(int(array.nbytes) for array in (self.ptr, self.row, self.col, self.val, self.r))

@@ -65,7 +65,8 @@ def plot_graph(mdp: MDP, occupancy: ArrayLike, ax: Axes | None = None) -> Axes:
     x = real_vector("occupancy", occupancy, mdp.n_pairs)
     shares = np.bincount(mdp.s_of, weights=x, minlength=mdp.n_states)
     flow = np.zeros((mdp.n_states, mdp.n_states))
-    np.add.at(flow, mdp.s_of, x[:, None] * mdp.P.toarray())
+    often = x if mdp.durations is None else x / mdp.durations
+    np.add.at(flow, mdp.s_of, often[:, None] * mdp.P.toarray())
     angle = np.pi / 2 - 2 * np.pi * np.arange(mdp.n_states) / mdp.n_states
     places = np.column_stack([np.cos(angle), np.sin(angle)]) if mdp.n_states > 1 else np.zeros((1, 2))
     crowd = min(1.0, 3.2 / np.sqrt(mdp.n_states))

@@ -47,7 +47,7 @@ export function drawHero(node, answer, proofButton) {
       el("span", { id: "status", class: `pill ${answer.status}`, "data-status": answer.status }, STATUS[answer.status]),
       el("span", { class: "muted" }, `${answer.meaning[0].toUpperCase()}${answer.meaning.slice(1)}.`), proofButton),
     el("dl", { class: "numbers" },
-      number("gain", "Long-run gain", gainText(answer.gain),
+      number("gain", `Long-run gain${answer.per ? ` per ${answer.per}` : ""}`, gainText(answer.gain),
         known ? `no fair policy exceeds ${gainText(answer.upper)}` : "there is no fair policy"),
       number("cost", "Price of fairness", gainText(answer.cost),
         answer.free_gain === null ? "" : !known ? `${gainText(answer.free_gain)} is earned without quotas` : `${percent}${gainText(answer.free_gain)} earned without quotas`),

@@ -1,0 +1,64 @@
+"""From what a solver found for the model of equal steps to a claim of the model that was stated.
+
+Solvers see `Problem.uniform`. Gains, shares, prices and occupancies are the same there; a policy's
+probabilities are per step and become those per decision, and relative values are in units of a step. The
+claim is made afresh, from the stated data: the two translations round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+from fairmdp.certificate.claim import certify_policy
+from fairmdp.model.problem import Problem
+from fairmdp.solution.solution import Infeasibility, Solution
+
+Solve = TypeVar("Solve", bound=Callable[..., Solution])
+
+
+def by_uniform_steps(solve: Solve) -> Solve:
+    """Let a solver see a model of equal steps, and claim of the stated model what it finds."""
+
+    @wraps(solve)
+    def solved(problem: Any, **options: Any) -> Solution:
+        if not isinstance(problem, Problem) or problem.mdp.durations is None:
+            return solve(problem, **options)
+        if options.get("start") is not None:
+            options["start"] = _per_step(problem, options["start"])
+        return restated(problem, solve(problem.uniform, **options))
+
+    return cast(Solve, solved)
+
+
+def restated(problem: Problem, found: Solution) -> Solution:
+    """Claim of a problem what is proved of it by a solution of its model of equal steps."""
+    mdp = problem.mdp
+    if mdp.durations is None:
+        return found
+    bias, why = found.bias * mdp.step, found.infeasibility
+    asked = problem.with_bounds(found.at_least, found.at_most)
+    provenance = {**found.provenance, "problem": asked.digest}
+    if not found.has_policy:
+        why = None if why is None else _in_time(why, mdp.step)
+        return replace(found, bias=bias, infeasibility=why, provenance=provenance)
+    policy = mdp.per_decision(found.policy)
+    claimed = certify_policy(asked, policy, bias, found.prices, tol=found.tol, method=found.method)
+    account = {name: getattr(found, name) for name in ("counters", "tried", "reason", "stopped", "device")}
+    said = {note.remark for note in found.notes}
+    notes = (*found.notes, *(note for note in claimed.notes if note.remark not in said))
+    return replace(claimed, **account, check=found.check, notes=notes, provenance=provenance)
+
+
+def _per_step(problem: Problem, start: Solution) -> Solution:
+    """An earlier solution as one of the model of equal steps, to start from."""
+    mdp = problem.mdp
+    if start.policy.shape != (mdp.n_pairs,):  # of another model: the solver says so
+        return start
+    return replace(start, policy=mdp.per_step(start.policy), bias=start.bias / mdp.step)
+
+
+def _in_time(why: Infeasibility, step: float) -> Infeasibility:
+    return replace(why, reach_bias=why.reach_bias * step, factor_bias=why.factor_bias * step)
