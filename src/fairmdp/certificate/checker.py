@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from fairmdp import certificate
+from fairmdp.certificate import conditions
 from fairmdp.certificate import rounded as rounded_arithmetic
 from fairmdp.certificate.facts import (
     MOST_TOL,
@@ -145,6 +146,7 @@ def verify(problem: Problem, solution: Solution, *, exact: bool = False, tol: fl
         messages.append(flaw)
     elif solution.has_policy:
         messages += _policy_messages(problem, solution, run)
+        messages += conditions.messages(problem, solution, arithmetic.long_run, chain)
     messages += _dual_messages(problem, solution, upper)
     if solution.infeasibility is not None:
         messages += _infeasibility_messages(problem, solution, solution.infeasibility, arithmetic)
@@ -187,6 +189,7 @@ def _misfits(problem: Problem, solution: Solution, tol: float) -> Iterator[str]:
         yield from _unusable_witnesses(problem, solution.infeasibility)
     if solution.units != problem.units:
         yield "units are not those of the problem's weights"
+    yield from conditions.misfits(problem, solution)
     if not 0 < solution.tol <= tol:
         yield f"tol is {solution.tol:g}, expected a relative gap above 0 and at most {tol:g}"
 

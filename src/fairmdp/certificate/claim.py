@@ -153,6 +153,7 @@ def _solution(
         at_most=problem.at_most,
         provenance={"problem": problem.digest, "version": __version__},
         units=problem.units,
+        conditions=problem.conditional_shares(fields["occupancy"]),
     )
 
 

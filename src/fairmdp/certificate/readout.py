@@ -26,7 +26,8 @@ _READABLE = 1e-6  # error of a share above which the digits that are shown would
 class Readout(ReadOnly):
     """Shares of the groups of a problem under one policy, and what it earns.
 
-    A quota with weights is no group: its mean is among the shares, but no number for their spread counts it.
+    A quota with weights or a condition is no group: its mean or part is among the shares, but no number for
+    their spread counts it.
 
     Examples
     --------
@@ -49,13 +50,12 @@ class Readout(ReadOnly):
 
     @classmethod
     def of(
-        cls, problem: Problem, shares: Floats, gain: float, share_error: float = 0.0, gain_error: float = 0.0
+        cls, problem: Problem, x: Floats, gain: float, share_error: float = 0.0, gain_error: float = 0.0
     ) -> Readout:
-        """Return the read-out of a policy whose shares, (K,), and gain are known."""
-        left = slacks(shares, problem.at_least, problem.at_most)
+        """Return the read-out of a policy whose shares of the pairs, (SA,), and gain are known."""
+        left = slacks(problem.members @ x, problem.at_least, problem.at_most)
         weighted = tuple(problem.names[k] for k in np.flatnonzero(problem.weighted))
-        values = problem.units.values(shares)
-        return cls(problem.names, values, left, gain, share_error, gain_error, weighted)
+        return cls(problem.names, problem.stated_shares(x), left, gain, share_error, gain_error, weighted)
 
     @cached_property
     def by_group(self) -> dict[str, float]:
@@ -139,4 +139,4 @@ def readout(problem: Problem, policy: ArrayLike) -> Readout:
             f"the shares of this policy cannot be proved: they may be off by {share_error:.1g}"
         )
     gain_error = max(run.gain[1] - gain, gain - run.gain[0])
-    return Readout.of(problem, shares, gain, share_error, gain_error)
+    return Readout.of(problem, x, gain, share_error, gain_error)

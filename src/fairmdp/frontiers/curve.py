@@ -113,7 +113,7 @@ class Frontier(ReadOnly):
             gains=known(lambda s: s.gain),
             uppers=known(lambda s: s.upper),
             duals=known(family.price),
-            shares=np.vstack([*(problem.units.values(s.shares) for s in solutions), nothing]),
+            shares=np.vstack([*([row.share for row in s.quotas] for s in solutions), nothing]),
             solutions=tuple(solutions),
             exact=exact,
             quota_names=problem.names,

@@ -32,6 +32,11 @@ class Family:
         self.direction = -1.0 if bound == "at_most" else 1.0  # the way in which more is asked
         self._k = None if quota == ALL else problem.quota_index(quota)
         self.units = Units() if self._k is None else problem.units.of(self._k)
+        if self._k in [condition.quota for condition in problem.conditions]:
+            raise ProblemError(
+                f"quota {quota} is on a part of the time in some states, and its bound is in what it counts\n"
+                "  solve with_quotas for each bound that you want to know, or move another quota"
+            )
         if self._k is not None:
             return
         if bound == "at_most":

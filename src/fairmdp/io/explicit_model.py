@@ -155,6 +155,8 @@ def labels_of(problem: Problem) -> dict[str, Ints]:
     if mdp.initial is not None and np.ptp(mdp.initial[labels[INIT]]) > 0:
         raise FormatError("the initial states have different weights, the files only say which they are")
     for quota in problem.quotas:
+        if quota.of is not None:
+            raise FormatError(f"quota {quota.name} has a condition, and labels have none")
         if quota.states is None:
             raise FormatError(f"quota {quota.name} is not over a set of states, and labels are")
         if quota.name == INIT or '"' in quota.name:

@@ -14,6 +14,7 @@ quota_indptr, quota_indices   int         K + 1, m        pairs of each quota, C
 quota_weights                 float       m               optional: what each of these pairs counts; else 1
 at_least, at_most             float       K               bounds, in the units of the weights
 over_states                   bool        K               whether the quota is over states
+of_indptr, of_indices         int         K + 1, c        optional: pairs of each quota's condition, CSR
 quota_names                   uint8       any             UTF-8, one name per line
 ============================  ==========  ==============  ====================================================
 
@@ -35,7 +36,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, vstack
 
 from fairmdp.errors import FormatError
 from fairmdp.files import reading, replacing
@@ -75,6 +76,8 @@ _MEMBERS = {
     "at_least": _Member(_FLOAT, "K"),
     "at_most": _Member(_FLOAT, "K"),
     "over_states": _Member(_BOOL, "K"),
+    "of_indptr": _Member(_INT, "K", 1, optional=True),
+    "of_indices": _Member(_INT, "conditions", optional=True),
     "quota_names": _Member(_TEXT, "quota text"),
 }
 
@@ -120,6 +123,8 @@ def write(problem: Problem, path: str) -> None:
     }
     if problem.weighted.any():
         arrays["quota_weights"] = problem.weights.data
+    if problem.conditions:
+        arrays |= _conditional(problem)
     if mdp.initial is not None:
         arrays["initial"] = mdp.initial
     if mdp.durations is not None:
@@ -134,6 +139,26 @@ def write(problem: Problem, path: str) -> None:
     little = {name: array.astype(array.dtype.newbyteorder("<"), copy=False) for name, array in arrays.items()}
     with replacing(path) as file:
         np.savez(file, allow_pickle=False, **little)
+
+
+def _conditional(problem: Problem) -> Arrays:
+    """Quotas as they were stated, with the sets of conditional ones in place of their weights."""
+    lower, upper = problem.stated_bounds
+    rows, empty = [problem.weights[[k]] for k in range(problem.n_quotas)], csr_array((1, problem.mdp.n_pairs))
+    of = [empty] * problem.n_quotas
+    for c in problem.conditions:
+        rows[c.quota], of[c.quota] = _row(c.within, empty.shape), _row(c.of, empty.shape)
+    sets, conditions = vstack(rows, format="csr"), vstack(of, format="csr")
+    return {
+        "quota_indptr": sets.indptr, "quota_indices": sets.indices, "quota_weights": sets.data,
+        "at_least": lower, "at_most": upper,
+        "of_indptr": conditions.indptr, "of_indices": conditions.indices,
+    }  # fmt: skip
+
+
+def _row(pairs: NDArray[np.int64], shape: tuple[int, int]) -> csr_array:
+    """One row with a 1 for each pair."""
+    return csr_array((np.ones(pairs.size), pairs, [0, pairs.size]), shape=shape)
 
 
 @contextmanager
@@ -282,9 +307,24 @@ def _with_quotas(mdp: MDP, arrays: Arrays) -> Problem:
         raise FormatError(f"quota_names has {len(names)} names, expected {indptr.size - 1}")
     data = arrays.get("quota_weights", np.ones(indices.size))
     weights = csr_array((data, indices, indptr), shape=(len(names), mdp.n_pairs))
+    of = None
+    if "of_indptr" in arrays or "of_indices" in arrays:
+        of = _conditions(arrays, mdp.n_pairs)
     return Problem.from_members(
-        mdp, names, weights, arrays["at_least"], arrays["at_most"], arrays["over_states"]
+        mdp, names, weights, arrays["at_least"], arrays["at_most"], arrays["over_states"], of
     )
+
+
+def _conditions(arrays: Arrays, n_pairs: int) -> csr_array:
+    """Pairs of each quota's condition."""
+    for name in ("of_indptr", "of_indices"):
+        if name not in arrays:
+            raise FormatError(f"the member {name!r} is missing")
+    indptr, indices = arrays["of_indptr"], arrays["of_indices"]
+    _check_pointers("of_indptr", indptr, indices.size)
+    if ((indices < 0) | (indices >= n_pairs)).any():
+        raise FormatError(f"of_indices names pairs that are not among the {n_pairs:,} of the model")
+    return csr_array((np.ones(indices.size), indices, indptr), shape=(indptr.size - 1, n_pairs))
 
 
 def _check_pointers(name: str, indptr: NDArray[Any], stop: int) -> None:

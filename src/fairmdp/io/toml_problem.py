@@ -25,6 +25,12 @@
     name = "no more stays than goes"
     weights = { s0 = 1.0, s1 = { stay = -1.0 } }    # instead of a set; what is not named counts 0
     at_least = 0.0
+
+    [[quotas]]
+    name = "of the time in s0, going"
+    pairs = [["s0", "go"]]
+    of = ["s0"]                          # the bound is on the part of the time in these states
+    at_least = 0.5
 """
 
 from __future__ import annotations
@@ -139,6 +145,7 @@ def _schema() -> type[BaseModel]:
         at_least: float | None = None
         at_most: float | None = None
         weights: dict[str, Any] | None = None
+        of: list[str] | None = None
 
     class File(Strict):
         fairmdp: int
@@ -235,12 +242,15 @@ class _Reader:
     def _quota(self, place: _Place, table: Any) -> Quota:
         for j, name in enumerate(table.states or ()):
             self._state(name, (*place, "states", j))
+        for j, name in enumerate(table.of or ()):
+            self._state(name, (*place, "of", j))
         for j, (state, action) in enumerate(table.pairs or ()):
             self._check_pair(state, action, (*place, "pairs", j))
         weights = None
         if table.weights is not None:
             weights = dict(self._weights((*place, "weights"), table.weights))
-        return Quota(table.name, table.states, table.pairs, table.at_least, table.at_most, weights)
+        bounds = table.at_least, table.at_most
+        return Quota(table.name, table.states, table.pairs, *bounds, weights, table.of)
 
     def _weights(
         self, place: _Place, table: Mapping[str, Any]
@@ -296,6 +306,8 @@ def _pieces(problem: Problem) -> Iterator[str]:
         if quota.pairs is not None:
             pairs = [[states[mdp.s_of[i]], mdp.action_name(i)] for i in np.asarray(quota.pairs).tolist()]
             yield f"pairs = {_inline(pairs)}\n"
+        if quota.of is not None:
+            yield f"of = {_inline([states[int(s)] for s in np.asarray(quota.of)])}\n"
         if quota.weights is not None:
             yield f"weights = {_inline(_weight_table(problem, k))}\n"
         for side in ("at_least", "at_most"):

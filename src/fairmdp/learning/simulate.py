@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -26,6 +26,7 @@ from fairmdp.errors import ProblemError
 from fairmdp.learning.counts import CHUNK, Engine, Seed, seed_stream
 from fairmdp.learning.rollouts import Walks
 from fairmdp.model.checks import Bools, Floats, Ints, ReadOnly, check_count
+from fairmdp.model.conditional import ConditionalShare
 from fairmdp.model.mdp import EXACT_SUM_TOL, MDP
 from fairmdp.model.problem import Problem
 from fairmdp.model.quota import Quota
@@ -63,6 +64,10 @@ class Simulation(ReadOnly):
         Length of a run, and how many there were.
     run_times : ndarray
         Time that each run took, (R,): its steps, unless steps have durations.
+    conditions : tuple of ConditionalShare
+        How much time the condition of each conditional quota had: mean over the runs.
+    run_masses : ndarray
+        The same in each run after all of its steps, (R, conditions).
     starts : ndarray
         First state of each run, (R,).
     finished : bool
@@ -89,6 +94,8 @@ class Simulation(ReadOnly):
     finished: bool
     seconds: float
     notes: tuple[str, ...] = ()
+    conditions: tuple[ConditionalShare, ...] = ()
+    run_masses: Floats = field(default_factory=lambda: np.zeros((0, 0)))
 
     def quantiles(self, q: Sequence[float] = (0.05, 0.5, 0.95)) -> Floats:
         """Quantiles over the runs of each share after all steps, (Q, K)."""
@@ -192,17 +199,18 @@ def simulate(
     parts = zip(seeds, np.split(first, range(tuning.together, runs, tuning.together)), strict=False)
     seen = _kept(engine(partial(_run, simulator, problem, pi, steps, tuning), parts))
     first = np.concatenate([part.first for part in seen])
-    whole = np.concatenate([part.after_all for part in seen])  # (R, K + 1)
+    whole = np.concatenate([part.after_all for part in seen])  # (R, K + conditions + 1)
     late = np.concatenate([part.long_run for part in seen])
+    K, masses = problem.n_quotas, late[:, problem.n_quotas : -1].mean(axis=0).tolist()
     times = np.concatenate([part.times for part in seen])
     root = np.sqrt(first.size)
     return Simulation(
         gain=float(late[:, -1].mean()),
         gain_se=float(late[:, -1].std(ddof=1) / root),
-        shares=late[:, :-1].mean(axis=0),
-        share_se=late[:, :-1].std(axis=0, ddof=1) / root,
+        shares=late[:, :K].mean(axis=0),
+        share_se=late[:, :K].std(axis=0, ddof=1) / root,
         run_gains=whole[:, -1],
-        run_shares=whole[:, :-1],
+        run_shares=whole[:, :K],
         quota_names=problem.names,
         at_least=problem.at_least,
         at_most=problem.at_most,
@@ -213,6 +221,11 @@ def simulate(
         finished=first.size == runs and seen[-1].finished,
         seconds=time.perf_counter() - began,
         notes=_notes(problem.mdp, pi) if known else (),
+        conditions=tuple(
+            ConditionalShare(c.quota, c.bound, c.least, mass)
+            for c, mass in zip(problem.conditions, masses, strict=True)
+        ),
+        run_masses=whole[:, K:-1],
     )
 
 
@@ -222,10 +235,12 @@ class _Seen:
     def __init__(self, problem: Problem, first: Ints, burn_in: int) -> None:
         self.first, self.burn_in, self.steps, self.finished = first, burn_in, 0, True
         tau = problem.mdp.durations
-        counted = hstack([problem.members.T, np.ones((problem.mdp.n_pairs, 1))])  # (SA, K + 1)
+        conditions = [np.isin(np.arange(problem.mdp.n_pairs), c.of) for c in problem.conditions]
+        columns = [problem.members.T, *(of[:, None] for of in conditions), np.ones((problem.mdp.n_pairs, 1))]
+        counted = hstack(columns)  # (SA, K + conditions + 1)
         self._counted = csr_array(counted if tau is None else diags_array(tau) @ counted)
-        # Burn-in and later, runs; what quotas count, time, rewards.
-        self._sums = np.zeros((2, first.size, problem.n_quotas + 2))
+        # Burn-in and later, runs; what quotas count, their conditions, time, rewards.
+        self._sums = np.zeros((2, first.size, problem.n_quotas + len(conditions) + 2))
 
     def add(self, pairs: Ints, rewards: Floats) -> None:
         """Count some steps of all runs, (t, R) each, that lie on one side of the end of the burn-in."""
@@ -239,7 +254,7 @@ class _Seen:
 
     @property
     def after_all(self) -> Floats:
-        """Shares of time and rewards per unit of time over all steps, (R, K + 1)."""
+        """Shares of time and rewards per unit of time over all steps, (R, K + conditions + 1)."""
         return _per_time(self._sums.sum(axis=0))
 
     @property

@@ -35,7 +35,7 @@ def surprises(problem: Problem, solution: Solution, seen: Simulation) -> tuple[s
     if solution.provenance.get("problem") != problem.digest:
         found.append("the solution is of another model or other quotas; its exact values are not of this one")
     mdp, units = problem.mdp, problem.units
-    exact = {row.name: row.share for row in solution.quotas}
+    exact = dict(zip(solution.quota_names, units.values(solution.shares).tolist(), strict=True))
     shares, errors = units.values(seen.shares).tolist(), units.spans(seen.share_se).tolist()
     watched: list[tuple[str, float, float, float, Any]] = [
         ("gain", solution.gain, seen.gain, seen.gain_se, mdp.rates)

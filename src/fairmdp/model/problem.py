@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,11 +31,12 @@ from fairmdp.model.checks import (
     refuse,
     there_are,
 )
+from fairmdp.model.conditional import Condition, ConditionalShare
 from fairmdp.model.mdp import EXACT_SUM_TOL, MDP
 from fairmdp.model.quota import Counted, Quota, checked_quotas, counted_by
 from fairmdp.model.weights import Units, as_shares
 
-_ROWS = ("mdp", "names", "weights", "over_states", "weighted", "_scaled")
+_ROWS = ("mdp", "names", "weights", "over_states", "conditions", "weighted", "_scaled")
 _BOUNDS = ("lower", "upper", "at_least", "at_most")
 
 
@@ -59,6 +61,8 @@ class Problem(ReadOnly):
         What each pair counts for each quota, as stated, (K, SA); 1 in a set.
     over_states : ndarray
         Whether a quota was stated over states (else over pairs), (K,).
+    conditions : tuple of Condition
+        What the conditional quotas among them ask; their weights come from it, and their bounds are 0.
     lower, upper : ndarray
         Bounds on ``weights @ x``, as stated, (K,); the extreme weights where a quota has none.
 
@@ -73,6 +77,7 @@ class Problem(ReadOnly):
     names: tuple[str, ...]
     weights: csr_array
     over_states: Bools
+    conditions: tuple[Condition, ...]
     lower: Floats
     upper: Floats
 
@@ -81,7 +86,8 @@ class Problem(ReadOnly):
             raise ProblemError(f"mdp is a {type(mdp).__name__}, expected a fairmdp.MDP")
         quotas = checked_quotas(quotas)
         names = [q.name for q in quotas]
-        rows = [counted_by(mdp, q) for q in quotas]
+        rows = [counted_by(mdp, q, k) for k, q in enumerate(quotas)]
+        conditions = tuple(row.condition for row in rows if row.condition is not None)
         over_states = [row.over_states for row in rows]
         lengths = [row.pairs.size for row in rows]
         owed = np.empty(0)
@@ -94,10 +100,12 @@ class Problem(ReadOnly):
         pairs = np.concatenate([np.empty(0, np.int64), *(row.pairs for row in rows)])
         data = np.concatenate([np.empty(0), *(row.weights for row in rows)])
         weights = csr_array((data, pairs, np.cumsum([0, *lengths])), shape=(len(names), mdp.n_pairs))
-        self._set_rows(mdp, names, weights, np.array(over_states, bool))
+        self._set_rows(mdp, names, weights, np.array(over_states, bool), conditions)
         least, most = self._extremes
         low = [end if q.at_least is None else q.at_least for q, end in zip(quotas, least, strict=False)]
         high = [end if q.at_most is None else q.at_most for q, end in zip(quotas, most, strict=False)]
+        for condition in conditions:  # their bound is in the weights
+            (low if condition.least else high)[condition.quota] = 0.0
         lower, upper = (numeric(what, ends) for what, ends in (("at_least", low), ("at_most", high)))
         self._state_bounds(np.append(lower, owed), np.append(upper, most[len(quotas) :]))
         self._refuse_twins()
@@ -111,12 +119,16 @@ class Problem(ReadOnly):
         lower: ArrayLike,
         upper: ArrayLike,
         over_states: ArrayLike,
+        of: csr_array | None = None,
     ) -> Problem:
         """Build from the arrays that a problem holds; for very many quotas this is the quick way.
 
         Each row of ``weights`` must hold sorted, distinct pairs, and where ``over_states`` is True all pairs
-        of a state, with one weight, or none.
+        of a state, with one weight, or none. Where a row of ``of`` has pairs, those of whole states, they are
+        the condition of a conditional quota, whose set and bounds are then those of the user.
         """
+        if of is not None and of.nnz:
+            return cls._with_conditions(mdp, names, weights, lower, upper, over_states, of)
         over_states = np.array(over_states, bool)
         names = names_of("quotas", names, weights.shape[0]) or ()
         if weights.shape[1] != mdp.n_pairs or over_states.shape != (len(names),):
@@ -133,17 +145,51 @@ class Problem(ReadOnly):
         problem._refuse_twins()
         return problem
 
-    def _set_rows(self, mdp: MDP, names: Sequence[str], weights: csr_array, over_states: Bools) -> None:
+    @classmethod
+    def _with_conditions(
+        cls,
+        mdp: MDP,
+        names: Iterable[str],
+        sets: csr_array,
+        lower: ArrayLike,
+        upper: ArrayLike,
+        over_states: ArrayLike,
+        of: csr_array,
+    ) -> Problem:
+        low, high = np.array(lower, float), np.array(upper, float)
+        rows = np.flatnonzero(np.diff(of.indptr))
+        if of.shape != sets.shape or low.shape != high.shape or low.shape != (sets.shape[0],):
+            raise ProblemError(f"of has shape {of.shape}, expected that of the sets, {sets.shape}")
+        none, all_ = low.copy(), high.copy()
+        none[rows], all_[rows] = 0.0, 1.0
+        plain = cls.from_members(mdp, names, sets, none, all_, over_states)
+        quotas = list(plain.quotas)
+        for k in rows.tolist():
+            states = np.unique(mdp.s_of[of.indices[of.indptr[k] : of.indptr[k + 1]]])
+            least, most = (float(low[k]), None) if high[k] >= 1 else (None, float(high[k]))
+            quotas[k] = replace(quotas[k], of=states, at_least=least, at_most=most)
+        return cls(mdp, quotas)
+
+    def _set_rows(
+        self,
+        mdp: MDP,
+        names: Sequence[str],
+        weights: csr_array,
+        over_states: Bools,
+        conditions: tuple[Condition, ...] = (),
+    ) -> None:
         """Set everything but the bounds."""
         _check_names(names)
         self.__dict__.update(
-            mdp=mdp, names=tuple(names), weights=read_only(weights), over_states=read_only(over_states)
-        )
+            mdp=mdp, names=tuple(names), weights=read_only(weights), over_states=read_only(over_states),
+            conditions=conditions,
+        )  # fmt: skip
 
     @cached_property
     def weighted(self) -> Bools:
-        """Whether quota ``k`` has weights other than 0 and 1, (K,)."""
+        """Whether quota ``k`` has weights other than 0 and 1, or a condition, (K,)."""
         weighted = np.zeros(self.n_quotas, bool)
+        weighted[[condition.quota for condition in self.conditions]] = True
         odd = self.weights.data != 1
         if odd.any():
             weighted[np.repeat(np.arange(self.n_quotas), np.diff(self.weights.indptr))[odd]] = True
@@ -291,6 +337,11 @@ class Problem(ReadOnly):
             *([(self.weights.data, "<f8")] if self.weighted.any() else []),
             *([] if self._follow_from_stated() else [(self.at_least, "<f8"), (self.at_most, "<f8")]),
             *([] if mdp.durations is None else [(mdp.durations, "<f8")]),
+            *(
+                (array, kind)
+                for c in self.conditions
+                for array, kind in ((c.of, "<i8"), (c.within, "<i8"), ([c.quota, c.bound, c.least], "<f8"))
+            ),
         ):  # fmt: skip
             flat = np.ascontiguousarray(array, dtype=kind)
             sha.update(flat.size.to_bytes(8, "little"))
@@ -323,6 +374,9 @@ class Problem(ReadOnly):
         at_most = float(self.upper[k]) if self.at_most[k] < 1 else None
         at_least = float(self.lower[k]) if self.at_least[k] > 0 or at_most is None else None
         name, mdp = self.names[k], self.mdp
+        for condition in self.conditions:
+            if condition.quota == k:
+                return self._conditional(condition)
         if self.weighted[k]:
             weights = np.zeros(mdp.n_pairs)
             weights[pairs] = self.weights.data[counted]
@@ -332,6 +386,33 @@ class Problem(ReadOnly):
         if self.over_states[k]:
             return Quota(name, np.unique(mdp.s_of[pairs]), None, at_least, at_most)
         return Quota(name, None, pairs, at_least, at_most)
+
+    def _conditional(self, condition: Condition) -> Quota:
+        k, s_of = condition.quota, self.mdp.s_of
+        bounds: dict[str, Any] = {"at_least" if condition.least else "at_most": condition.bound}
+        bounds |= {"of": np.unique(s_of[condition.of])}
+        if self.over_states[k]:
+            return Quota(self.names[k], states=np.unique(s_of[condition.within]), **bounds)
+        return Quota(self.names[k], pairs=condition.within, **bounds)
+
+    @property
+    def stated_bounds(self) -> tuple[Floats, Floats]:
+        """Bounds as the quotas state them, (K,) each: of a conditional one, on the part of its condition."""
+        lower, upper = self.lower.copy(), self.upper.copy()
+        for c in self.conditions:
+            lower[c.quota], upper[c.quota] = (c.bound, 1.0) if c.least else (0.0, c.bound)
+        return lower, upper
+
+    def conditional_shares(self, x: Floats) -> tuple[ConditionalShare, ...]:
+        """How much time each condition has where the pairs have these shares of it."""
+        return tuple(ConditionalShare(c.quota, c.bound, c.least, c.mass(x)) for c in self.conditions)
+
+    def stated_shares(self, x: Floats) -> Floats:
+        """What each quota was stated in, (K,), at shares of the pairs: a share, a mean, or a part."""
+        values = self.units.values(self.members @ x)
+        for share in self.conditional_shares(x):
+            values[share.quota] = share.part(float(values[share.quota]))
+        return values
 
     def _state_bounds(self, at_least: ArrayLike, at_most: ArrayLike) -> None:
         """Set bounds in the user's numbers; one that every mean of the weights meets asks for nothing."""

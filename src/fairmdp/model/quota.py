@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairmdp.errors import ProblemError
 from fairmdp.model.checks import Floats, Ints, ReadOnly, names_of, number_within
+from fairmdp.model.conditional import Condition, within_condition
 from fairmdp.model.mdp import MDP
 from fairmdp.model.weights import stated_weights
 
@@ -33,6 +34,9 @@ class Quota(ReadOnly):
     weights
         Instead of a set: what a step counts, any numbers. One per pair, (SA,), or per state, (S,), or a
         mapping from states and ``(state, action)`` tuples, where what is not named counts 0.
+    of
+        With a set: states, as for ``states``. The bound is then on the part of the time in these states that
+        is in the set, and there is one bound.
 
     Notes
     -----
@@ -47,6 +51,8 @@ class Quota(ReadOnly):
     Quota('night shift', at_least=0.25)
     >>> Quota("no more nights than days", weights={"day": 1.0, "night": -1.0}, at_least=0.0)
     Quota('no more nights than days', at_least=0.0)
+    >>> Quota("answered at night", states=["night, free"], of=["night, free", "night, full"], at_least=0.9)
+    Quota('answered at night', at_least=0.9)
     """
 
     name: str
@@ -55,6 +61,7 @@ class Quota(ReadOnly):
     at_least: float | None = None
     at_most: float | None = None
     weights: ArrayLike | Mapping[Any, float] | None = None
+    of: Sequence[int | str] | NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -69,6 +76,11 @@ class Quota(ReadOnly):
         for what, bound in (("at_least", self.at_least), ("at_most", self.at_most)):
             if bound is not None and (isinstance(bound, bool) or not isinstance(bound, Real)):
                 raise ProblemError(f"quota {self.name}: {what} is {bound!r}, expected a number")
+        if self.of is not None and (self.weights is not None or None not in (self.at_least, self.at_most)):
+            raise ProblemError(
+                f"quota {self.name}: with of, give states or pairs, and one bound\n"
+                "  state two quotas for a part of the time between two bounds"
+            )
 
     def __repr__(self) -> str:
         bounds = [f"{b}={getattr(self, b)}" for b in ("at_least", "at_most") if getattr(self, b) is not None]
@@ -92,15 +104,18 @@ class Counted(NamedTuple):
     pairs: Ints
     weights: Floats
     over_states: bool
+    condition: Condition | None = None
 
 
-def counted_by(mdp: MDP, quota: Quota) -> Counted:
+def counted_by(mdp: MDP, quota: Quota, number: int = 0) -> Counted:
     """What a quota counts in a model, or an error that names the quota."""
     try:
         if quota.weights is not None:
             a, over_states = stated_weights(mdp, quota.weights)
             return Counted(np.flatnonzero(a), a[a != 0], over_states)
         pairs = _member_pairs(mdp, quota)
+        if quota.of is not None:
+            return _conditional(mdp, quota, number, pairs)
     except ProblemError as error:
         raise ProblemError(f"quota {quota.name}: {error}") from None
     return Counted(pairs, np.ones(pairs.size), quota.states is not None)
@@ -110,7 +125,24 @@ def _member_pairs(mdp: MDP, quota: Quota) -> Ints:
     """Sorted pair numbers of a quota's set."""
     if quota.states is None:
         return _chosen("pairs", quota.pairs, mdp.n_pairs, lambda pair: _pair_number(mdp, pair))
-    states = _chosen("states", quota.states, mdp.n_states, mdp.state_index)
+    return _pairs_of_states(mdp, "states", quota.states)
+
+
+def _conditional(mdp: MDP, quota: Quota, number: int, members: Ints) -> Counted:
+    """What a conditional quota counts, beside a bound of 0."""
+    least = quota.at_least is not None
+    bound = quota.at_least if quota.at_least is not None else quota.at_most
+    assert bound is not None
+    of = _pairs_of_states(mdp, "of", quota.of)
+    within = within_condition(members, of, float(bound), least=least)
+    condition = Condition(number, of, within, float(bound), least)
+    weights = condition.weights()
+    used = weights != 0
+    return Counted(of[used], weights[used], quota.states is not None, condition)
+
+
+def _pairs_of_states(mdp: MDP, what: str, given: Any) -> Ints:
+    states = _chosen(what, given, mdp.n_states, mdp.state_index)
     counts = mdp.pair_ptr[states + 1] - mdp.pair_ptr[states]
     before = np.cumsum(counts) - counts
     return np.repeat(mdp.pair_ptr[states] - before, counts) + np.arange(counts.sum())

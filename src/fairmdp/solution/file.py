@@ -22,6 +22,7 @@ from fairmdp.deadline import Stop
 from fairmdp.errors import FormatError
 from fairmdp.files import read_bytes, write_bytes
 from fairmdp.model.checks import Floats, frozen
+from fairmdp.model.conditional import ConditionalShare
 from fairmdp.model.weights import Units
 from fairmdp.solution.solution import Check, Infeasibility, Note, Remark, Solution, Status
 
@@ -98,6 +99,8 @@ def solution_to_dict(solution: Solution) -> dict[str, Any]:
     }
     if not solution.units.are_shares:
         fields["units"] = {name: getattr(solution.units, name) for name in _UNITS_FIELDS}
+    if solution.conditions:
+        fields["conditions"] = [share._asdict() for share in solution.conditions]
     for name in (*_QUOTA_ARRAYS, *_STATE_ARRAYS, *_PAIR_ARRAYS):
         fields[name] = getattr(solution, name)
     return {name: plain(value) for name, value in fields.items()}
@@ -153,7 +156,7 @@ def _solution(raw: Any) -> Solution:
     version = raw[_VERSION_FIELD]
     if type(version) is not int or version not in (1, VERSION):
         raise FormatError(f"{_VERSION_FIELD}: this is format {_shown(version)}, expected {VERSION}")
-    _check_fields(raw, _FIELDS if version == VERSION else _FIELDS_OF_1, (*_DERIVED, "units"))
+    _check_fields(raw, _FIELDS if version == VERSION else _FIELDS_OF_1, (*_DERIVED, "units", "conditions"))
     names = _each(raw, "quota_names", _text)
     K = len(names)
     policy, visitation = _vector(raw, "policy"), _vector(raw, "visitation")
@@ -183,6 +186,7 @@ def _solution(raw: Any) -> Solution:
         provenance=_printable("provenance", _object(raw, "provenance")),
         infeasibility=None if why is None else _infeasibility(_object(raw, "infeasibility"), S, K),
         units=_units(_object(raw, "units"), K) if "units" in raw else Units(),
+        conditions=_conditions(raw, K) if "conditions" in raw else (),
     )
     follows = _derived(solution)
     for name in follows:
@@ -199,6 +203,23 @@ def _derived(solution: Solution) -> dict[str, Any]:
         "worst_slack": plain(solution.worst_slack),
         "quotas": plain([row._asdict() for row in solution.quotas]),
     }
+
+
+def _conditions(raw: dict[str, Any], K: int) -> tuple[ConditionalShare, ...]:
+    shares: tuple[ConditionalShare, ...] = _each(
+        raw, "conditions", lambda place, value: _condition(place, value, K)
+    )
+    return shares
+
+
+def _condition(place: str, value: Any, K: int) -> ConditionalShare:
+    if not isinstance(value, dict):
+        raise FormatError(f"{place}: expected an object, got {_shown(value)}")
+    _check_fields(value, ConditionalShare._fields, (), f"{place}.")
+    if type(value["least"]) is not bool:
+        raise FormatError(f"{place}.least: expected true or false, got {_shown(value['least'])}")
+    bound, mass = (_number(f"{place}.{name}", value[name]) for name in ("bound", "mass"))
+    return ConditionalShare(_quota_number(f"{place}.quota", value["quota"], K), bound, value["least"], mass)
 
 
 def _units(raw: dict[str, Any], K: int) -> Units:

@@ -15,6 +15,7 @@ import numpy as np
 from fairmdp import solution
 from fairmdp.deadline import Stop
 from fairmdp.model.checks import Floats, ReadOnly
+from fairmdp.model.conditional import ConditionalShare
 from fairmdp.model.weights import Units
 
 
@@ -87,6 +88,17 @@ class QuotaRow(NamedTuple):
     at_most: float
     slack: float
     price: float
+
+
+def _of_condition(row: QuotaRow, share: ConditionalShare) -> QuotaRow:
+    """A row over all of the time as one over the time for which a condition holds."""
+    return row._replace(
+        share=share.part(row.share),
+        at_least=share.bound if share.least else 0.0,
+        at_most=1.0 if share.least else share.bound,
+        slack=math.nan if share.void else row.slack / share.mass,
+        price=row.price * share.mass,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,6 +184,8 @@ class Solution(ReadOnly):
         ``prices`` are then its proof.
     units : Units
         Turns shares, slacks and prices into the numbers in which the quotas were stated.
+    conditions : tuple of ConditionalShare
+        How much time the condition of each conditional quota has.
     """
 
     status: Status
@@ -198,6 +212,7 @@ class Solution(ReadOnly):
     notes: tuple[Note, ...] = ()
     infeasibility: Infeasibility | None = None
     units: Units = field(default_factory=Units)
+    conditions: tuple[ConditionalShare, ...] = ()
 
     @property
     def has_policy(self) -> bool:
@@ -228,7 +243,10 @@ class Solution(ReadOnly):
             units.spans(self.slacks),
             units.prices(self.prices),
         )
-        return tuple(map(QuotaRow, self.quota_names, *(column.tolist() for column in columns)))
+        rows = list(map(QuotaRow, self.quota_names, *(column.tolist() for column in columns)))
+        for share in self.conditions:
+            rows[share.quota] = _of_condition(rows[share.quota], share)
+        return tuple(rows)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the solution as JSON, atomically."""

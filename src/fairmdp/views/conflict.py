@@ -40,6 +40,10 @@ def infeasible_data(problem: Problem, solution: Solution, why: Infeasibility) ->
 def nearest_quotas(problem: Problem, why: Infeasibility) -> list[str]:
     """Bounds to change, as the command line takes them."""
     moved = []
+    conditional = [condition.quota for condition in problem.conditions]
+    changed = (why.nearest_at_least != problem.at_least) | (why.nearest_at_most != problem.at_most)
+    if changed[conditional].any():  # what would have to move is in what the quota counts
+        return []
     for sign, nearest, given in (
         (">=", why.nearest_at_least, problem.at_least), ("<=", why.nearest_at_most, problem.at_most)
     ):  # fmt: skip
@@ -50,6 +54,12 @@ def nearest_quotas(problem: Problem, why: Infeasibility) -> list[str]:
 
 def _reach_text(problem: Problem, k: int, reach: float, capped: bool) -> str:
     name = problem.names[k]
+    for condition in problem.conditions:
+        if condition.quota == k:
+            short = abs(float(problem.units.of(k).values(np.array(reach))))
+            side = "at least" if condition.least else "at most"
+            asked = f"{name} is to be {side} {condition.bound:.6g} of its condition"
+            return f"{asked}, and every policy misses that by {short:.6g} of all the time"
     if problem.weighted[k]:
         value = problem.units.of(k).values(np.array(reach))
         if capped:

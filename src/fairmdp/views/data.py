@@ -18,7 +18,8 @@ from scipy.sparse import csr_array
 
 from fairmdp.certificate import FAIR_TOL, Verdict
 from fairmdp.certificate.readout import Readout
-from fairmdp.model.checks import Floats, Ints
+from fairmdp.model.checks import Floats, Ints, counted
+from fairmdp.model.conditional import VOID, Condition
 from fairmdp.model.problem import Problem
 from fairmdp.model.weights import Units
 from fairmdp.solution.file import plain, solution_to_dict
@@ -76,12 +77,16 @@ def quotas_data(problem: Problem, *, most: int | None = None) -> list[Json]:
         low, high = _asked(problem.lower[k], problem.upper[k], problem.at_least[k], problem.at_most[k])
         row: Json = {"name": problem.names[k], "at_least": low, "at_most": high}
         rows.append(row | {"counts": _counted(problem, k), "unit": _unit(problem, k)})
+    for condition in problem.conditions[:most]:
+        if condition.quota < len(rows):
+            rows[condition.quota] |= {"counts": _condition_text(problem, condition), "fixed": True}
     return rows
 
 
 def summary(solution: Solution, *, most: int | None = None) -> Json:
     """What a solution says by itself; of many quotas the tightest."""
     rows, gaps = solution.quotas, solution.slacks
+    masses = {share.quota: share.mass for share in solution.conditions}
     return {
         "status": solution.status.value,
         "meaning": solution.status.meaning,
@@ -94,7 +99,8 @@ def summary(solution: Solution, *, most: int | None = None) -> Json:
             {
                 **rows[k]._asdict(),
                 "asked": _asked(rows[k].at_least, rows[k].at_most, solution.at_least[k], solution.at_most[k]),
-                "state": _state(gaps[k]),
+                "state": "void" if masses.get(k, 1.0) <= VOID else _state(gaps[k]),
+                "condition": masses.get(k),
             }
             for k in tightest(gaps, most)
         ],
@@ -108,11 +114,11 @@ def solution_data(
     proved = solution.status in _PROVED
     known = free is not None and free.status in _PROVED
     document = summary(solution, most=most)
-    free_shares = problem.members @ free.occupancy if free and known else np.full(problem.n_quotas, np.nan)
-    stated = problem.units.values(free_shares)
+    stated = problem.stated_shares(free.occupancy) if free and known else np.full(problem.n_quotas, np.nan)
+    lower, upper = problem.stated_bounds
     for k, row in zip(tightest(solution.slacks, most), document["quotas"], strict=True):
         # Bounds as they were stated, to the last digit.
-        exact = {"at_least": float(problem.lower[k]), "at_most": float(problem.upper[k])}
+        exact = {"at_least": float(lower[k]), "at_most": float(upper[k])}
         row |= exact | {"free_share": float(stated[k]), "unit": _unit(problem, k)}
     comparison = None
     if free and known and proved and problem.n_quotas:
@@ -124,7 +130,7 @@ def solution_data(
         "cost": max(free.gain - solution.gain, 0.0) if free and known and proved else None,
         "per": per(problem),
         "same_gain": bool(np.ptp(problem.mdp.rates) == 0),
-        "all_weighted": bool(problem.weighted.all()),
+        "all_weighted": bool(problem.weighted.all()) and not problem.conditions,
         "compare": comparison,
         "policy": _policy(problem, solution) if solution.has_policy else None,
         "graph": _graph(problem, solution) if proved and problem.mdp.n_states <= GRAPH_STATES else None,
@@ -221,6 +227,14 @@ def simulation_data(
     exact = {} if solution is None else {row.name: row.share for row in solution.quotas}
     quantiles, met = units.values(seen.quantiles((0.05, 0.5, 0.95))), seen.met
     stated = _fields(seen, ("shares", "share_se", "at_least", "at_most"), units)
+    for c, masses in zip(seen.conditions, seen.run_masses.T, strict=True):
+        k, parts = c.quota, [c._replace(mass=mass) for mass in masses.tolist()]
+        runs = units.values(seen.run_shares)[:, k].tolist()
+        found = [part.part(value) for part, value in zip(parts, runs, strict=True) if not part.void]
+        quantiles[:, k] = np.quantile(found, (0.05, 0.5, 0.95)) if found else np.nan
+        stated["shares"][k] = c.part(float(stated["shares"][k]))
+        stated["share_se"][k] = np.nan if c.void else stated["share_se"][k] / c.mass
+        stated["at_least"][k], stated["at_most"][k] = (c.bound, 1.0) if c.least else (0.0, c.bound)
     notes = list(seen.notes)
     if not seen.finished:
         notes.append(f"stopped after {seen.runs:,} runs of {seen.steps:,} steps")
@@ -311,6 +325,15 @@ def _counted(problem: Problem, k: int) -> str:
     return mdp.pair_text(int(pairs[0])) if pairs.size == 1 else f"{pairs.size} state-action pairs"
 
 
+def _condition_text(problem: Problem, condition: Condition) -> str:
+    """What a conditional quota counts and asks for, in words."""
+    states = problem.mdp.s_of[condition.of]
+    where = counted(np.unique(states).size, "state")
+    if np.ptp(states) == 0:
+        where = f"state {problem.mdp.state_name(int(states[0]))}"
+    return f"{'at least' if condition.least else 'at most'} {condition.bound:.6g} of the time in {where}"
+
+
 def _state(slack: float) -> str | None:
     if np.isnan(slack):
         return None
@@ -343,12 +366,10 @@ def _readout_data(seen: Readout) -> Json:
 
 def _beside(problem: Problem, solutions: Mapping[str, Solution]) -> list[Json]:
     """Policies side by side, in the numbers of a `Readout`."""
-    weighted = tuple(problem.names[k] for k in np.flatnonzero(problem.weighted))
     rows = []
     for label, solution in solutions.items():
-        shares = problem.members @ solution.occupancy
-        gaps = slacks(shares, problem.at_least, problem.at_most)
-        seen = Readout(problem.names, shares, gaps, solution.gain, weighted=weighted)
+        seen = Readout.of(problem, solution.occupancy, solution.gain)
+        gaps = seen.slacks
         worst = float(gaps.min(initial=np.inf))
         row: Json = {"policy": label, "gain": seen.gain, "worst_slack": worst, "broken": list(seen.broken)}
         if seen.by_group:

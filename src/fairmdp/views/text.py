@@ -254,12 +254,15 @@ def _plural(unit: str) -> str:
 
 def _quota_table(data: Json) -> list[str]:
     """Quotas by slack, the tightest first where there are many."""
-    words = {"binding": "binding", "broken": "NOT MET"}
+    words = {"binding": "binding", "broken": "NOT MET", "void": "void: its condition has no time"}
     rows = [["quota", "mean" if data["all_weighted"] else "share", "asked", "slack", "price", ""]]
     for row in data["quotas"]:
         room = "0" if row["state"] == "binding" else slack(row["slack"])
         shown = fixed(row["share"]), asked(row["asked"]), room, price(row["price"])
-        rows.append([row["name"], *shown, words.get(row["state"], "")])
+        said = [words.get(row["state"], "")]
+        if row["condition"] is not None and row["state"] != "void":
+            said.append(f"of {percent(row['condition'])} of the time")
+        rows.append([row["name"], *shown, ", ".join(filter(None, said))])
     return [*_table(rows), *_more(data["of_quotas"], "quotas with more slack")]
 
 

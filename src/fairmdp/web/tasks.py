@@ -178,14 +178,14 @@ def solve_command(source: Source, asked: Problem, problem: Problem) -> str:
     changed = (problem.at_least != asked.at_least) | (problem.at_most != asked.at_most)
     first = int(np.argmax(changed)) if changed.any() else problem.n_quotas
     # A quota that is named again goes to the end, so those after it are named too: the order stays.
-    named = []
+    named, (lower, upper) = [], problem.stated_bounds
     for k in range(first, problem.n_quotas):
         name, before, after = problem.names[k], asked.quotas[k], problem.quotas[k]
         # What was asked for and is not any more has to be said too.
         low = (before.at_least, after.at_least) != (None, None)
         high = (before.at_most, after.at_most) != (None, None)
-        named += [f"{name}>={float(problem.lower[k])!r}"] if low else []
-        named += [f"{name}<={float(problem.upper[k])!r}"] if high else []
+        named += [f"{name}>={float(lower[k])!r}"] if low else []
+        named += [f"{name}<={float(upper[k])!r}"] if high else []
     if len(named) > _LONG_COMMAND:
         return "fairmdp solve problem.npz   # many quotas have moved: export the problem first"
     return shlex.join(["fairmdp", "solve", *source.words, *(f"--quota={q}" for q in named)])
@@ -243,8 +243,9 @@ def _ranges(problem: Problem, moving: str) -> list[Json]:
     """How far each bound can go while the others stay; only the moving quota's where there are many."""
     many = problem.n_quotas > MOST_RANGES
     found = []
+    fixed = [condition.quota for condition in problem.conditions]
     for k, quota in enumerate(problem.quotas):
-        if many and quota.name != moving:
+        if k in fixed or (many and quota.name != moving):
             continue
         at_most = None if quota.at_most is None else _reach(problem, k, "at_most")
         found.append({"k": k, "most": _reach(problem, k, "at_least"), "least": at_most})

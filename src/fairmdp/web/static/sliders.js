@@ -61,7 +61,7 @@ export class Sliders {
   row(k) {
     const quota = this.quotas[k];
     const got = el("span", { class: "got", id: `got-${k}` });
-    const controls = sides(quota).map((side) => this.control(k, side));
+    const controls = (quota.fixed ? [] : sides(quota)).map((side) => this.control(k, side));
     this.rows.set(k, { got, controls });
     return el("li", { class: "quota" },
       el("div", { class: "quota-head" }, el("span", { class: "name" }, quota.name), got),
