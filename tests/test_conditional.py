@@ -26,6 +26,7 @@ from fairmdp import (
     verify,
     views,
 )
+from fairmdp.views.data import quotas_data
 
 
 def best_by_hand(mdp, sets):
@@ -110,7 +111,7 @@ def test_it_is_shown_with_the_time_of_its_condition():
     solution = solve(problem)
     text = views.solution_text("x", problem, solution)
     assert "s2 of it   0.5000   >= 0.5" in text and "binding, of 66.7% of the time" in text
-    (row,) = views.quotas_data(problem)
+    (row,) = quotas_data(problem)
     assert row["counts"] == "at least 0.5 of the time in 2 states" and row["fixed"]
 
 

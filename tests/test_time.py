@@ -1,20 +1,42 @@
 """Models whose steps take time, against closed forms, brute force and finely discretised models."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.optimize import linprog
+from tests.cuda_host import host_launcher
 
 from fairmdp import (
     MDP,
+    FormatError,
     Problem,
+    ProblemError,
     Quota,
     Status,
+    compare,
+    frontier,
+    learn,
+    load,
+    save,
     simulate,
     solve,
+    solve_colgen,
+    solve_dual,
+    solve_lp,
+    solve_max_min,
+    solve_mirror,
+    solve_proximal,
+    surprises,
     verify,
+    views,
 )
+from fairmdp.backends.cuda.backend import CudaBackend
+from fairmdp.certificate import exact, rounded
+from fairmdp.certificate.restated import restated
+from fairmdp.solvers.dual import run_dual
+from fairmdp.solvers.request import Request
 
 ALMOST = 1e-9
 
@@ -39,13 +61,13 @@ def per_time(mdp, policy):
     return per_visit * tau / (per_visit @ tau), per_visit @ mdp.r / (per_visit @ tau)
 
 
-def random_model(seed, n_states=4, n_actions=3):
-    """Every state leads everywhere; durations differ by a factor of a thousand."""
+def random_model(seed, n_states=4, n_actions=3, spread=1.5):
+    """Every state leads everywhere; durations differ by a factor of a thousand, or less."""
     rng = np.random.default_rng(seed)
     counts = rng.integers(1, n_actions + 1, n_states)
     s_of = np.repeat(np.arange(n_states), counts)
     P = rng.dirichlet(np.full(n_states, 0.4), s_of.size) * 0.99 + 0.01 / n_states
-    return MDP(P, rng.normal(size=s_of.size), s_of, durations=10.0 ** rng.uniform(-1.5, 1.5, s_of.size))
+    return MDP(P, rng.normal(size=s_of.size), s_of, durations=10.0 ** rng.uniform(-spread, spread, s_of.size))
 
 
 def admission(K=5, arrivals=0.8, service=1.0, fee=5.0, waiting=1.0):
@@ -213,6 +235,8 @@ def test_random_models_against_all_deterministic_policies(seed):
         Quota("last", pairs=[mdp.n_pairs - 1], at_most=cap),
     ]
     if bounds[0] + bounds[1] > 1:
+        with pytest.raises(ProblemError, match="more than there is"):
+            Problem(mdp, quotas)
         return
     problem = Problem(mdp, quotas)
     solution = holds(problem, solve(problem))
@@ -224,3 +248,202 @@ def test_random_models_against_all_deterministic_policies(seed):
     x, gain = per_time(mdp, solution.policy)
     assert solution.gain == pytest.approx(gain, abs=1e-8 * np.ptp(mdp.rates))
     assert solution.occupancy == pytest.approx(x, abs=1e-8)
+
+
+def that_binds(mdp, count):
+    """Quotas on states that an even policy visits more than the best one does, met by the even one."""
+    even, _ = per_time(mdp, np.concatenate([np.full(n, 1 / n) for n in mdp.n_actions]))
+    shares = np.bincount(mdp.s_of, even)
+    short = np.argsort(solve(Problem(mdp)).visitation / shares)[:count].tolist()
+    return Problem(mdp, [Quota(f"{s}", states=[s], at_least=0.9 * float(shares[s])) for s in short])
+
+
+@pytest.mark.parametrize("solver", [solve_lp, solve_dual, solve_colgen, solve_proximal])
+def test_every_solver_sees_time(solver):
+    mdp = random_model(7, 12, spread=0.5)
+    problem = that_binds(mdp, 2)
+    solution = holds(problem, solver(problem))
+    assert solution.status is Status.OPTIMAL and solution.prices.max() > 1e-3
+    assert solution.gain == pytest.approx(solve_lp(problem).gain, abs=1e-6 * np.ptp(mdp.rates))
+    x, gain = per_time(mdp, solution.policy)
+    assert solution.gain == pytest.approx(gain) and solution.occupancy == pytest.approx(x, abs=1e-8)
+
+
+def test_later_solves_start_from_earlier_ones():
+    problem = that_binds(random_model(3, 12), 2)
+    first = holds(problem, solve(problem, method="colgen"))
+    moved = problem.with_bounds(0.95 * problem.at_least)
+    again = holds(moved, solve(moved, method="colgen", start=first))
+    assert again.gain == pytest.approx(solve(moved).gain, abs=1e-6 * np.ptp(problem.mdp.rates))
+    same = solve(problem, method="colgen", start=first)
+    assert same.counters["columns"] < first.counters["columns"]
+
+
+def test_host_compiled_cuda_agrees(tmp_path):
+    launcher = host_launcher("sweeps", tmp_path)
+    mdp = random_model(11, 12)
+    problem = that_binds(mdp, 2)
+    backend = CudaBackend(problem.uniform, lambda name: launcher)
+    there = holds(problem, restated(problem, run_dual(backend, Request.of(1e-6, None, None, None))))
+    here = solve(problem)
+    assert there.device == "cuda" and there.status is here.status is Status.OPTIMAL
+    assert there.gain == pytest.approx(here.gain, abs=2e-6 * np.ptp(mdp.rates))
+    assert there.shares == pytest.approx(here.shares, abs=1e-4)
+
+
+def test_mirror_descent_sees_time():
+    problem = Problem(repair_shop((1.0, 3.0)), [Quota("up", states=["up"], at_least=0.75)])
+    solution = holds(problem, solve_mirror(problem, steps=20_000))
+    assert solution.gain == pytest.approx(solve(problem).gain, rel=0.1)
+
+
+def test_max_min_and_leximin_even_out_time():
+    mdp = MDP(
+        [[0, 1], [1, 0], [1, 0]], [0.0, 0.0, 1.0], [0, 1, 1], durations=[6.0, 1.0, 3.0], states=["a", "b"]
+    )
+    problem = Problem(mdp, [Quota("a", states=["a"], at_least=0), Quota("b", states=["b"], at_least=0)])
+    for leximin in (False, True):
+        solution = solve_max_min(problem, leximin=leximin)
+        assert solution.shares == pytest.approx([6 / 9, 3 / 9], abs=1e-9)
+        owed = problem.with_bounds(solution.at_least)
+        assert verify(owed, solution, exact=True).ok
+
+
+def test_infeasible_quotas_are_explained_in_time():
+    problem = Problem(repair_shop((1.0, 3.0)), [Quota("up", states=["up"], at_least=0.9)])
+    solution = holds(problem, solve(problem))
+    assert solution.status is Status.INFEASIBLE
+    assert solution.infeasibility.reach == pytest.approx([8 / 9], abs=1e-9)
+    assert solution.infeasibility.nearest_at_least == pytest.approx([8 / 9], abs=1e-6)
+
+
+def test_frontiers_are_per_unit_of_time():
+    """Up 8 of 9 to 11 hours: the gain is linear in the share of up, by renewal reward."""
+    problem = Problem(repair_shop((1.0, 3.0)), [Quota("up", states=["up"], at_least=0)])
+    curve = frontier(problem, "up")
+    assert curve.breakpoints == pytest.approx([8 / 11, 8 / 9], abs=1e-8)
+    assert curve.slopes[-1] == pytest.approx((50 / 9 - 76 / 11) / (8 / 9 - 8 / 11), abs=1e-6)
+    given = frontier(problem, "up", [0.75, 0.8])
+    assert given.gains == pytest.approx([curve.gain_at(0.75), curve.gain_at(0.8)], abs=1e-9)
+    seen = compare(problem.with_bounds([0.8])).policies
+    assert seen["fair"].gain == pytest.approx(curve.gain_at(0.8), abs=1e-9)
+    assert seen["uniform"].gain == pytest.approx((80 - 17) / 10, abs=1e-9)
+
+
+@pytest.mark.parametrize("rational", [False, True])
+def test_altered_durations_are_not_confirmed(rational):
+    """A solution of other durations, digest forged along with it, is refused."""
+    mdp = repair_shop((1.0, 3.0))
+    quotas = [Quota("up", states=["up"], at_least=0.8)]
+    problem = Problem(mdp, quotas)
+    solution = solve(problem)
+    other = MDP(mdp.P, mdp.r, mdp.s_of, durations=[8.0, 1.0, 3.001], states=mdp.states, actions=mdp.actions)
+    altered = Problem(other, quotas)
+    assert altered.digest != problem.digest
+    lie = replace(solution, provenance={**solution.provenance, "problem": altered.digest})
+    verdict = verify(altered, lie, exact=rational)
+    assert not verdict.ok and any("gain" in message for message in verdict.messages)
+    steps = Problem(MDP(mdp.P, mdp.r, mdp.s_of, states=mdp.states, actions=mdp.actions), quotas)
+    assert not verify(steps, replace(solution, provenance={"problem": steps.digest}), exact=rational).ok
+    per_step = replace(solution, policy=mdp.per_step(solution.policy))
+    assert not verify(problem, per_step, exact=rational).ok
+    assert not verify(problem, replace(solution, bias=solution.bias / mdp.step), exact=rational).ok
+
+
+def test_the_transformation_is_counted():
+    """Durations whose quotients round: intervals of floats contain the exact ones, and a hair outside is seen."""
+    for seed in range(30):
+        mdp = random_model(seed, 6)
+        problem = Problem(mdp, [Quota("0", states=[0], at_least=0.0)])
+        policy = np.concatenate([np.full(n, 1 / n) for n in mdp.n_actions])
+        narrow, wide = exact.long_run(problem, policy), rounded.long_run(problem, policy)
+        assert wide.gain[0] <= narrow.gain[0] and narrow.gain[1] <= wide.gain[1]
+        assert wide.shares[0, 0] <= narrow.shares[0, 0] and narrow.shares[0, 1] <= wide.shares[0, 1]
+        assert wide.gain[1] - wide.gain[0] < 1e-9 * np.ptp(mdp.rates)
+        h = np.random.default_rng(seed).normal(size=mdp.n_states)
+        prices = np.zeros(1)
+        assert rounded.ceiling(problem, mdp.r, h, prices) >= exact.ceiling(problem, mdp.r, h, prices)
+
+
+def test_equal_steps_are_as_they_were():
+    mdp = MDP([[0, 1], [0.5, 0.5], [1, 0]], [1.0, 0.0, 2.0], [0, 0, 1])
+    assert mdp.uniform is mdp and mdp.rates is mdp.r and mdp.step == 1.0
+    problem = Problem(mdp)
+    assert problem.uniform is problem
+    owed = Problem(mdp, [Quota("b", states=[1], at_least=0.25)])
+    assert owed.digest == "fc5e7a1b4f7895892081df6dd6053675f1d19ff934dcf841d72695fad104cc42"  # of 0.1
+    timed = Problem(MDP(mdp.P, mdp.r, mdp.s_of, durations=[1.0, 1.0, 1.0]))
+    assert timed.digest != problem.digest
+    assert solve(timed).gain == pytest.approx(solve(problem).gain, abs=1e-12)
+
+
+def test_self_loops_count_for_the_step():
+    """A pair that stays with probability 0.99 may take a hundredth of a step of the others."""
+    mdp = MDP([[0.99, 0.01], [1.0, 0.0]], [0, 1], [0, 1], durations=[0.01, 1.0])
+    assert mdp.step == 0.5
+    assert (mdp.uniform.P.toarray().diagonal() >= 0.1 - 1e-12).all()
+    assert solve(Problem(mdp)).visitation == pytest.approx([0.5, 0.5])
+
+
+@pytest.mark.parametrize("ending", ["toml", "npz"])
+def test_files_keep_time(tmp_path, ending):
+    problem = Problem(repair_shop((0.1, 1 / 3)), [Quota("up", states=["up"], at_least=0.8)])
+    save(problem, tmp_path / f"shop.{ending}")
+    again = load(tmp_path / f"shop.{ending}")
+    assert again.digest == problem.digest and again.mdp.time_unit == "hour"
+    assert (again.mdp.durations == problem.mdp.durations).all()
+
+
+def test_a_file_with_some_durations_is_refused(tmp_path):
+    path = tmp_path / "half.toml"
+    path.write_text(
+        "fairmdp = 1\n[model.a.go]\nreward = 1\nto = {b = 1}\nduration = 2\n"
+        "[model.b.go]\nreward = 1\nto = {a = 1}\n"
+    )
+    with pytest.raises(FormatError, match=r"model\.b\.go\.duration: this field is missing"):
+        load(path)
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf, 1e30])
+def test_durations_that_are_none(bad):
+    with pytest.raises(ProblemError, match=r"durations\[1\] is"):
+        MDP([[0, 1], [1, 0]], [1, 2], [0, 1], durations=[1.0, bad])
+
+
+def test_rates_that_are_none():
+    with pytest.raises(ProblemError, match=r"rates\[0, 1\] is -1.0"):
+        MDP.from_rates([[0, -1.0], [1.0, 0]], [0, 0], [0, 1])
+    with pytest.raises(ProblemError, match="the diagonal of a generator must balance its row"):
+        MDP.from_rates([[-2.0, 1.0], [1.0, -1.0]], [0, 0], [0, 1])
+    with pytest.raises(ProblemError, match="lumps has shape"):
+        MDP.from_rates([[0, 1.0], [1.0, 0]], [0, 0], [0, 1], lumps=[[1.0]])
+
+
+def test_a_generator_and_absorbing_pairs():
+    mdp = MDP.from_rates([[-2.0, 2.0], [0.0, 0.0], [0.5, -0.5]], [1, 7, 0], [0, 1, 1], lumps=[1.0, 5.0, 2.0])
+    assert mdp.P.toarray().tolist() == [[0, 1], [0, 1], [1, 0]]
+    assert mdp.durations.tolist() == [0.5, 1.0, 2.0] and mdp.r.tolist() == [1.5, 7.0, 2.0]
+    assert solve(Problem(mdp)).gain == pytest.approx(7)
+
+
+def test_learning_says_that_it_counts_steps():
+    mdp = repair_shop((1.0, 3.0))
+    with pytest.raises(ProblemError, match="samples do not say how long"):
+        learn(mdp.simulator(), [Quota("up", states=["up"], at_least=0.8)], samples=1000)
+    with pytest.raises(ProblemError, match="take time"):
+        mdp.with_fair_action()
+    with pytest.raises(FormatError, match="how long steps take"):
+        save(Problem(mdp), "nowhere.drn")
+
+
+def test_reports_speak_in_the_unit_of_time():
+    problem = Problem(repair_shop((1.0, 3.0)), [Quota("up", states=["up"], at_least=0.8)])
+    solution = solve(problem)
+    assert "gain    6.300000 per hour   optimal" in views.solution_text("shop", problem, solution)
+    seen = simulate(problem.mdp, solution.policy, steps=2000, runs=20, quotas=problem.quotas)
+    assert seen.run_times == pytest.approx(10_000, rel=0.05)
+    text = views.simulation_text("shop", views.simulation_data(problem.units, seen, unit=views.per(problem)))
+    assert "2,000 decisions" in text and "hours on average" in text and " per hour" in text
+    assert surprises(problem, solution, seen) == ()
+    edges = views.solution_data(problem, solution)["graph"]["edges"]
+    assert sorted(edge["flow"] for edge in edges) == pytest.approx([0.5, 0.5])

@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from enum import StrEnum
+from functools import partial
 from os import PathLike
 from typing import Any, NoReturn, TypeVar
 
@@ -206,13 +207,11 @@ def _derived(solution: Solution) -> dict[str, Any]:
 
 
 def _conditions(raw: dict[str, Any], K: int) -> tuple[ConditionalShare, ...]:
-    shares: tuple[ConditionalShare, ...] = _each(
-        raw, "conditions", lambda place, value: _condition(place, value, K)
-    )
-    return shares
+    found: tuple[ConditionalShare, ...] = _each(raw, "conditions", partial(_condition, K))
+    return found
 
 
-def _condition(place: str, value: Any, K: int) -> ConditionalShare:
+def _condition(K: int, place: str, value: Any) -> ConditionalShare:
     if not isinstance(value, dict):
         raise FormatError(f"{place}: expected an object, got {_shown(value)}")
     _check_fields(value, ConditionalShare._fields, (), f"{place}.")
