@@ -1,9 +1,10 @@
 """A seeded forger of solution files, and a judge of what they say that shares no code with the package.
 
-    python tests/forger.py 100000 [SEED]
+    python tests/forger.py 100000 [SEED]      so many drawn at random
+    python tests/forger.py every [DRAWS]      every leaf of every file in every way, and every pair of leaves
 
-alters so many solutions of small problems, has each read and verified in floats and in rationals, and stops at
-the first that is confirmed and not true. What is true is found by enumeration in fractions.
+alters solutions of small problems, has each read and verified in floats and in rationals, and stops at the
+first that is confirmed and not true. What is true is found by enumeration in fractions.
 """
 
 import copy
@@ -387,45 +388,89 @@ def said_of(raw):
     return said
 
 
-def run(count, seed=0, told=None):
-    """Forge so many, and return how many were refused on reading, by verify, and confirmed as true."""
-    cases, outcome = problems(), {"refused": 0, "not confirmed": 0, "true": 0}
+def drawn(cases, count, seed):
+    """So many forgeries at random: what to put in a file, or a solution in memory, with its case."""
+    for number in range(count):
+        rng = np.random.default_rng([seed, number])
+        case = cases[rng.integers(len(cases))]
+        make = forged_object if rng.random() < 0.2 else forged
+        yield case, make(rng, cases, case)
+
+
+DERIVED = ("gap", "worst_slack", "quotas")
+STRANGE = [math.nan, math.inf, -math.inf, True, 10**400, 3, "0.5", [], {}, [0.5], {"value": 0.5}]
+
+
+def every_way(cases, value, path):
+    """All that a forger may write in the place of a value."""
+    ways = [None, *EXTREMES, *STRANGE, *WORDS]
+    ways += [other for case in cases if (other := at(case.raw, path)) is not None]
+    if type(value) in (int, float):
+        ways += [-value, math.nextafter(value, math.inf), math.nextafter(value, -math.inf)]
+        for by in 10.0 ** np.arange(-13, 1):
+            ways += [value * (1 + by), value * (1 - by), value + by, value - by]
+    return [way for way in ways if way is None or json.dumps(way) != json.dumps(value)]
+
+
+def altered(raw, changes):
+    """A file with other leaves; what follows from the rest is no help to who forges the rest."""
+    raw = copy.deepcopy(raw)
+    for path, value in changes:
+        put(raw, path, value)
+    touched = {path[0] for path, _ in changes}
+    return {name: value for name, value in raw.items() if name in touched or name not in DERIVED}
+
+
+def every(cases, draws):
+    """Every leaf in every way, and every pair of leaves in so many ways."""
+    rng = np.random.default_rng(draws)
+    for case in cases:
+        paths = leaves(case.raw)
+        ways = [every_way(cases, at(case.raw, path), path) for path in paths]
+        for path, values in zip(paths, ways, strict=True):
+            yield from ((case, altered(case.raw, [(path, value)])) for value in values)
+        for i, j in itertools.combinations(range(len(paths)), 2):
+            for _ in range(draws):
+                pair = [(paths[k], ways[k][rng.integers(len(ways[k]))]) for k in (i, j)]
+                yield case, altered(case.raw, pair)
+
+
+def run(cases, forgeries, told=None):
+    """Count what was refused on reading, what `verify` did not confirm, and what it confirmed and is true."""
+    outcome = {"refused": 0, "not confirmed": 0, "true": 0}
     for case in cases:
         for exact in (False, True):
             verdict = verify(case.problem, case.honest, exact=exact)
             assert verdict.ok, verdict.messages
             assert_true(case, case.honest, verdict)
-    for number in range(count):
-        rng = np.random.default_rng([seed, number])
-        case = cases[rng.integers(len(cases))]
-        if rng.random() < 0.2:
-            raw, said = None, forged_object(rng, cases, case)
-        else:
-            raw = forged(rng, cases, case)
-            said = said_of(raw)
-        if said is None:
-            outcome["refused"] += 1
-            continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            try:
-                verdicts = [verify(case.problem, said, exact=exact) for exact in (False, True)]
-                outcome["true" if any(verdict.ok for verdict in verdicts) else "not confirmed"] += 1
-                for verdict in verdicts:
-                    if verdict.ok:
-                        assert_true(case, said, verdict)
-            except Exception as error:
-                raise AssertionError(f"forgery {number} of seed {seed}: {said!r} {raw}") from error
+    for number, (case, forgery) in enumerate(forgeries):
+        said = said_of(forgery) if isinstance(forgery, dict) else forgery
+        outcome["refused" if said is None else judged(case, said, number, forgery)] += 1
         if told is not None and (number + 1) % 10_000 == 0:
             told(f"{number + 1:,}: {outcome}")
     return outcome
 
 
+def judged(case, said, number, forgery):
+    """Whether `verify` confirms an answer in either arithmetic; if so it must be true."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            verdicts = [verify(case.problem, said, exact=exact) for exact in (False, True)]
+            for verdict in verdicts:
+                if verdict.ok:
+                    assert_true(case, said, verdict)
+        except Exception as error:
+            raise AssertionError(f"forgery {number}: {said!r} {forgery}") from error
+    return "true" if any(verdict.ok for verdict in verdicts) else "not confirmed"
+
+
+def main(how, number):
+    cases = problems()
+    forgeries = every(cases, number or 5) if how == "every" else drawn(cases, int(how), number)
+    outcome = run(cases, forgeries, lambda line: print(line, flush=True))
+    print(f"{sum(outcome.values()):,} in all: {outcome}")
+
+
 if __name__ == "__main__":
-    print(
-        run(
-            int(sys.argv[1]),
-            int(sys.argv[2]) if len(sys.argv) > 2 else 0,
-            lambda line: print(line, flush=True),
-        )
-    )
+    main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0)
