@@ -77,6 +77,7 @@ class FlowLP:
         mdp = problem.mdp
         S, SA, K = mdp.n_states, mdp.n_pairs, problem.n_quotas
         self._sizes, self._n = (S, SA, K), float(S)
+        self._members, self._capped = problem.members, list[int]()  # quotas of the rows that were added
         self.algorithm = algorithm
         flow = csr_array((np.ones(SA), (np.arange(SA), mdp.s_of)), shape=(SA, S)) - _without_specks(mdp.P)
         columns = hstack([flow, np.ones((SA, 1)), problem.members.T], format="csr")
@@ -113,6 +114,13 @@ class FlowLP:
         lower, upper = _row_bounds(np.array([at_least]), np.array([at_most]), self._n)
         self._highs.changeRowBounds(self._sizes[0] + 1 + k, lower[0], upper[0])
 
+    def add_cap(self, k: int, at_most: float) -> None:
+        """Cap the share of one quota by a row of its own, which columns beyond x have no part in."""
+        row = self._members[[k]]
+        upper = _row_bounds(np.zeros(1), np.array([at_most]), self._n)[1][0]
+        self._highs.addRow(-highspy.kHighsInf, upper, row.nnz, row.indices, row.data)
+        self._capped.append(k)
+
     def run(self) -> Answer | None:
         """Solve; None means that HiGHS found no point that meets the quotas (which proves nothing yet)."""
         highs = self._highs
@@ -131,16 +139,18 @@ class FlowLP:
 
     def point(self) -> Answer:
         """Where HiGHS is: the optimum after a run, something on the way to it after one that was cut off."""
-        S, SA, _ = self._sizes
+        S, SA, K = self._sizes
         solution, info = self._highs.getSolution(), self._highs.getInfo()
         columns = np.array(solution.col_value) / self._n
         duals = -np.array(solution.row_dual) * self._cost_scale
+        mu = 0.0 - duals[S + 1 : S + 1 + K]
+        np.subtract.at(mu, self._capped, duals[S + 1 + K :])
         return Answer(
             objective=self._cost_shift - info.objective_function_value * self._cost_scale / self._n,
             x=np.maximum(columns[:SA], 0.0),
             extra=columns[SA:],
             h=duals[:S],
-            mu=0.0 - duals[S + 1 :],
+            mu=mu,
             iterations=info.simplex_iteration_count + info.ipm_iteration_count + info.pdlp_iteration_count,
         )
 

@@ -347,10 +347,16 @@ def reach_limit(
 def factor_limit(
     problem: Problem, bias: Floats, prices: Floats, *, arithmetic: Arithmetic = rounded_arithmetic
 ) -> float:
-    """Proven upper bound on alpha such that ``alpha * at_least`` and the caps can be met together."""
+    """Proven upper bound on alpha such that ``alpha * at_least`` and the caps can be met together.
+
+    A quota's own cap is a bound too, and has no price: a witness has one price for both bounds of a quota.
+    """
+    both = (problem.at_least > 0) & (problem.at_most < 1)
+    own = np.nextafter(problem.at_most[both] / problem.at_least[both], math.inf).min(initial=math.inf)
     lifted = float(problem.at_least @ np.maximum(prices, 0))
     if lifted <= 0:
-        return math.inf
+        return float(own)
     # The ceiling of r = 0 charges at_least * mu once; at factor alpha it is ceiling - (alpha - 1) * lifted,
     # and a negative one would be a proof of infeasibility.
-    return 1 + arithmetic.ceiling(problem, np.zeros(problem.mdp.n_pairs), bias, prices) / lifted
+    ceiling = arithmetic.ceiling(problem, np.zeros(problem.mdp.n_pairs), bias, prices)
+    return min(1 + ceiling / lifted, float(own))

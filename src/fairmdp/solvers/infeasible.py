@@ -203,9 +203,15 @@ class Programs:
         """Witness of the largest common factor; None where the caps alone are too much."""
         problem = self._problem
         # G x - alpha * at_least >= 0, with alpha a column; the tiny positive bound keeps the row one-sided.
-        scaled = problem.with_bounds(at_least=np.minimum(problem.at_least, 1e-300))
+        owed = problem.at_least > 0
+        scaled = problem.with_bounds(
+            np.minimum(problem.at_least, 1e-300), np.where(owed, 1.0, problem.at_most)
+        )
         column = csr_array(-problem.at_least[None, :])
-        answer = FlowLP(scaled, np.zeros(problem.mdp.n_pairs), extra=column, c_extra=np.ones(1)).run()
+        lp = FlowLP(scaled, np.zeros(problem.mdp.n_pairs), extra=column, c_extra=np.ones(1))
+        for k in np.flatnonzero(owed & (problem.at_most < 1)).tolist():
+            lp.add_cap(k, problem.at_most[k])  # on the share, not on what alpha's part leaves of it
+        answer = lp.run()
         return None if answer is None else Witness(answer.h, answer.mu)
 
     def stretch(self) -> tuple[Floats, Floats]:
