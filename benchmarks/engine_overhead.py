@@ -89,12 +89,13 @@ def work(seconds):
 def cancel_to_start(workers, rounds):
     """Milliseconds from cancelling a task to the start of another one: median, with so many workers."""
     code, waits = Code.of(work), []
-    thread = PoolThread(Pool(Processes(), workers, first=Job(code, 0.0, lambda *_: None)))
+    pool = Pool(Processes(), workers, first=Job(code, 0.0, lambda *_: None))
+    thread = PoolThread(pool)
 
     def begin(seconds):
         began = queue.SimpleQueue()
         job = Job(code, seconds, lambda job, message: began.put(message))
-        thread.submit(job)
+        thread.call(pool.submit, job)
         began.get()
         return job
 
@@ -104,7 +105,7 @@ def cancel_to_start(workers, rounds):
             begin(0.0)  # the spare one has started by now
         time.sleep(0.1)
         clock = time.perf_counter()
-        thread.cancel(old, 0.25)  # as the page's server does
+        thread.call(pool.cancel, [old], 0.25)  # as the page's server does
         begin(0.0)
         waits.append(1000 * (time.perf_counter() - clock))
     thread.stop()

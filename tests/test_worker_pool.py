@@ -32,15 +32,16 @@ class Asked(Job):
 
 @contextmanager
 def served(workers, *, first=0.0, timeout=math.inf):
-    thread = PoolThread(Pool(Processes(), workers, timeout=timeout, first=Job(NAP, first, lambda *_: None)))
+    pool = Pool(Processes(), workers, timeout=timeout, first=Job(NAP, first, lambda *_: None))
+    thread = PoolThread(pool)
 
     def submit(seconds, **how):
         job = Asked(seconds, **how)
-        thread.submit(job)
+        thread.call(pool.submit, job)
         return job
 
     try:
-        yield thread, submit
+        yield lambda job, grace: thread.call(pool.cancel, [job], grace), submit
     finally:
         thread.stop()
 
@@ -66,14 +67,14 @@ def test_a_job_reports_and_is_done(one):
 
 
 def test_a_cancelled_job_holds_nobody_up_and_its_worker_is_replaced(two):
-    thread, submit = two
+    cancel, submit = two
     old = submit(LONG * 9)
     _, busy = old.said()
-    thread.cancel(old, grace=LONG * 9)
+    cancel(old, grace=LONG * 9)
     job = submit(0.0)  # while the old one goes on
     _, spare = job.said()
     assert spare != busy and os.path.exists(f"/proc/{busy}")
-    thread.cancel(old, grace=0.01)
+    cancel(old, grace=0.01)
     wait_for_end({str(busy)})
     jobs = [submit(0.1) for _ in range(4)]
     assert busy not in {job.said()[1] for job in jobs} and {job.said()[0] for job in jobs} == {"done"}
@@ -81,21 +82,21 @@ def test_a_cancelled_job_holds_nobody_up_and_its_worker_is_replaced(two):
 
 
 def test_a_cancelled_job_that_finishes_in_time_costs_no_worker(one):
-    thread, submit = one
+    cancel, submit = one
     old = submit(0.2)
     _, pid = old.said()
-    thread.cancel(old, grace=LONG)
+    cancel(old, grace=LONG)
     assert submit(0.0).said() == ("progress", pid)
     assert old.heard.empty()
 
 
 def test_jobs_that_wait_can_be_cancelled(one):
-    thread, submit = one
+    cancel, submit = one
     first = submit(LONG * 9)
     first.said()
     second, third = submit(0.0), submit(0.0)
-    thread.cancel(second, grace=LONG)
-    thread.cancel(first, grace=0.0)
+    cancel(second, grace=LONG)
+    cancel(first, grace=0.0)
     assert [third.said()[0], third.said()[0]] == ["progress", "done"]
     assert second.heard.empty()
 
@@ -118,13 +119,13 @@ def test_a_job_past_its_time_is_stopped():
 
 
 def test_what_is_not_urgent_leaves_a_worker_free(two):
-    thread, submit = two
+    cancel, submit = two
     slow = [submit(LONG * 9, order=1, spare=1) for _ in range(3)]
     slow[0].said()
     assert submit(0.0).said()[0] == "progress"
     assert slow[1].heard.empty() and slow[2].heard.empty()
     for job in slow:
-        thread.cancel(job, grace=0.0)
+        cancel(job, grace=0.0)
 
 
 def test_a_job_goes_to_the_worker_that_it_likes(two):

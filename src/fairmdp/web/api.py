@@ -6,12 +6,17 @@ import asyncio
 import inspect
 import secrets
 import shutil
+import tempfile
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request as WebRequest
+from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from fairmdp.scenarios import SCENARIOS
 from fairmdp.version import __version__
@@ -25,6 +30,7 @@ MOST_WAITING = 48
 
 _KEPT_FILES = 32
 _LONGEST_NAME = 200  # bytes; file systems take 255
+_SECONDS_TO_SEND = 30.0  # for a client to send a whole body
 _GRACE = 0.25  # seconds for a stale solve to finish by itself, which is cheaper than a new process
 
 _TOO_SLOW = "  start with a longer --time-limit, or use fairmdp solve for large problems"
@@ -77,29 +83,39 @@ class RequestHandler:
     Processes answer them, so that a solve can be stopped at any moment and the server lives on.
     """
 
-    def __init__(self, given: Source | None, folder: Path, *, workers: int, seconds: float) -> None:
-        self._given, self._folder, self._seconds = given, folder, seconds
+    def __init__(self, given: Source | None, *, workers: int, seconds: float) -> None:
+        self._given, self._workers, self._seconds = given, workers, seconds
         self._files: dict[str, Source] = {}
         self._asked: dict[Job, _Asked] = {}  # in work or waiting
+
+    @asynccontextmanager
+    async def running(self, app: Starlette) -> AsyncIterator[None]:
+        """Have processes, and a folder for files that are sent, while the server runs."""
         self._function = Code.of(OpenProblems())
         # What every solve needs is imported before anybody asks.
         first = Job(self._function, Request("solve", Source("three-state")), lambda job, message: None)
-        self._pool = PoolThread(Pool(Processes(), workers, timeout=seconds, first=first))
+        with tempfile.TemporaryDirectory(prefix="fairmdp-") as folder:
+            self._folder = Path(folder)
+            self._pool = Pool(Processes(), self._workers, timeout=self._seconds, first=first)
+            self._thread = PoolThread(self._pool)
+            try:
+                yield
+            finally:
+                self._thread.stop()
 
-    def stop(self) -> None:
-        """End all processes."""
-        self._pool.stop()
+    async def start(self, request: WebRequest) -> Response:
+        """Say what a page needs to begin with."""
+        return JSONResponse(
+            {
+                "version": __version__,
+                "given": None if self._given is None else self._given.name,
+                "scenarios": [_scenario(name) for name in SCENARIOS],
+            }
+        )
 
-    def start(self) -> dict[str, Any]:
-        """What a page needs to begin with."""
-        return {
-            "version": __version__,
-            "given": None if self._given is None else self._given.name,
-            "scenarios": [_scenario(name) for name in SCENARIOS],
-        }
-
-    def keep_file(self, name: str, content: bytes) -> str:
-        """Keep a file that was sent, under its own name in a folder of its own; return its handle."""
+    async def upload(self, request: WebRequest) -> Response:
+        """Keep a file that is sent, under its own name in a folder of its own; answer with its handle."""
+        name, content = request.query_params.get("name", ""), await _body(request, "application/octet-stream")
         plain = PureWindowsPath(PurePosixPath(name).name).name
         too_long = len(plain.encode("utf-8", "replace")) > _LONGEST_NAME
         if not plain.isprintable() or not plain or too_long or plain.startswith("."):
@@ -113,29 +129,29 @@ class RequestHandler:
         path.parent.mkdir()
         path.write_bytes(content)
         self._files[handle] = Source(str(path), shown=plain)
-        return handle
+        return JSONResponse({"handle": handle})
 
-    def ask(self, body: bytes) -> AsyncIterator[bytes]:
-        """Answer the question in a body by lines of JSON: progress now and then, the answer last."""
-        page, request = self._read(body)
+    async def ask(self, request: WebRequest) -> Response:
+        """Answer a question by lines of JSON: progress now and then, the answer last."""
+        page, question = self._read(await _body(request, "application/json"))
         if len(self._asked) >= MOST_WAITING:
             raise BusyError("too many requests at once: try again in a moment")
-        lane = page, "first" if request.task in ("open", "solve") else request.task
-        for job, asked in list(self._asked.items()):
+        lane = page, "first" if question.task in ("open", "solve") else question.task
+        for older, asked in list(self._asked.items()):
             if asked.lane == lane:
                 asked.lines.put_nowait((True, line("stale", None)))
-                self._settle(job)
-        loop = asyncio.get_running_loop()
+                self._settle(older)
+        loop, lines = asyncio.get_running_loop(), asyncio.Queue[tuple[bool, bytes]]()
 
         def hear(job: Job, message: Message) -> None:
             with suppress(RuntimeError):  # the loop may be closed by now
                 loop.call_soon_threadsafe(self._hear, job, message)
 
-        later = 0 if request.urgent else 1  # what is not urgent leaves one worker free for what is
-        job = Job(self._function, request, hear, order=later, spare=later, likes=request.likes)
-        self._asked[job] = asked = _Asked(lane, asyncio.Queue())
-        self._pool.submit(job)
-        return self._lines(job, asked.lines)
+        later = 0 if question.urgent else 1  # what is not urgent leaves one worker free for what is
+        job = Job(self._function, question, hear, order=later, spare=later, likes=question.likes)
+        self._asked[job] = _Asked(lane, lines)
+        self._thread.call(self._pool.submit, job)
+        return StreamingResponse(self._lines(job, lines), media_type="application/x-ndjson")
 
     async def _lines(self, job: Job, lines: asyncio.Queue[tuple[bool, bytes]]) -> AsyncIterator[bytes]:
         """Lines up to the answer; where whoever asked has left, nobody works on it any more."""
@@ -164,7 +180,7 @@ class RequestHandler:
 
     def _settle(self, job: Job) -> None:
         if self._asked.pop(job, None) is not None:
-            self._pool.cancel(job, _GRACE)
+            self._thread.call(self._pool.cancel, [job], _GRACE)
 
     def _read(self, body: bytes) -> tuple[str, Request]:
         try:
@@ -188,6 +204,13 @@ class RequestHandler:
         if where.kind == "scenario" and where.name in SCENARIOS:
             return Source(where.name, tuple(f"{key}={value}" for key, value in where.params.items()))
         raise BadRequestError("this problem is not here any more: open it again")
+
+
+async def _body(request: WebRequest, kind: str) -> bytes:
+    if request.headers.get("content-type", "").split(";")[0].strip() != kind:
+        raise HTTPException(415, f"expected a body of type {kind}")
+    async with asyncio.timeout(_SECONDS_TO_SEND):
+        return await request.body()
 
 
 def _scenario(name: str) -> dict[str, Any]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import socket
-import tempfile
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 
@@ -15,7 +13,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
@@ -31,7 +29,6 @@ _TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-_SECONDS_TO_SEND = 30.0  # for a client to send a whole body
 _MOST_CONNECTIONS = 512
 
 
@@ -73,22 +70,13 @@ def application(
     given: Source | None, *, token: str, host: str = "127.0.0.1", seconds: float = 60.0, workers: int = 3
 ) -> ASGIApp:
     """The page as an ASGI application."""
-
-    @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        with tempfile.TemporaryDirectory(prefix="fairmdp-") as folder:
-            app.state.handler = RequestHandler(given, Path(folder), workers=workers, seconds=seconds)
-            try:
-                yield
-            finally:
-                app.state.handler.stop()
-
+    handler = RequestHandler(given, workers=workers, seconds=seconds)
     app = Starlette(
         routes=[
             Route("/", _index),
-            Route("/api/start", _start),
-            Route("/api/upload", _upload, methods=["POST"]),
-            Route("/api/ask", _ask, methods=["POST"]),
+            Route("/api/start", handler.start),
+            Route("/api/upload", handler.upload, methods=["POST"]),
+            Route("/api/ask", handler.ask, methods=["POST"]),
             Route("/static/{name}", _file),
         ],
         exception_handlers={
@@ -98,7 +86,7 @@ def application(
             TimeoutError: _refused(408),
             HTTPException: _http_error,
         },
-        lifespan=lifespan,
+        lifespan=handler.running,
     )
     app.router.redirect_slashes = False  # it would not know of the token
     return Guard(app, token=token, host=host)
@@ -121,28 +109,6 @@ async def _file(request: Request) -> Response:
     if name not in _FILES:
         raise HTTPException(404, "there is no such file")
     return Response(_FILES[name], media_type=_TYPES[Path(name).suffix])
-
-
-async def _start(request: Request) -> Response:
-    return JSONResponse(request.app.state.handler.start())
-
-
-async def _upload(request: Request) -> Response:
-    name = request.query_params.get("name", "")
-    handle = request.app.state.handler.keep_file(name, await _body(request, "application/octet-stream"))
-    return JSONResponse({"handle": handle})
-
-
-async def _ask(request: Request) -> Response:
-    lines = request.app.state.handler.ask(await _body(request, "application/json"))
-    return StreamingResponse(lines, media_type="application/x-ndjson")
-
-
-async def _body(request: Request, kind: str) -> bytes:
-    if request.headers.get("content-type", "").split(";")[0].strip() != kind:
-        raise HTTPException(415, f"expected a body of type {kind}")
-    async with asyncio.timeout(_SECONDS_TO_SEND):
-        return await request.body()
 
 
 def _refused(status: int) -> Callable[[Request, Exception], Response]:

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from functools import partial
 from multiprocessing import Pipe
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -181,7 +182,7 @@ class Pool:
 
 
 class PoolThread:
-    """A pool that a thread of its own serves, for callers that must not wait; jobs hear in that thread."""
+    """A thread that serves a pool, for callers that must not wait; jobs hear in that thread."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -190,22 +191,15 @@ class PoolThread:
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
-    def submit(self, job: Job) -> None:
-        """Have a job done."""
-        self._call(lambda: self._pool.submit(job))
-
-    def cancel(self, job: Job, grace: float) -> None:
-        """Drop a job; its worker may finish for some seconds, then another one takes its place."""
-        self._call(lambda: self._pool.cancel([job], grace))
+    def call(self, method: Callable[..., None], *args: Any) -> None:
+        """Have a method of the pool called, soon, by the thread."""
+        self._calls.put(partial(method, *args))
+        self._button.send_bytes(b"!")
 
     def stop(self) -> None:
         """End the workers and the thread."""
-        self._call(self._pool.close)
+        self.call(self._pool.close)
         self._thread.join()
-
-    def _call(self, function: Callable[[], None]) -> None:
-        self._calls.put(function)
-        self._button.send_bytes(b"!")
 
     def _serve(self) -> None:
         self._guarded(self._pool.fill)
