@@ -6,14 +6,13 @@ export class Refused extends Error {} // the server says why
 export class Lost extends Error {} // the server does not answer, or is another one by now
 export class Stale extends Error {} // a newer question has taken its place
 
-async function reach(path, options) {
-  let response;
-  try {
-    response = await fetch(path, { ...options, redirect: "error" });
-  } catch (error) {
-    if (error.name === "AbortError") throw new Stale();
-    throw new Lost("gone");
-  }
+// What has gone wrong, in the page's own terms.
+function meant(error) {
+  if (error instanceof Refused || error instanceof Lost || error instanceof Stale) return error;
+  return error.name === "AbortError" ? new Stale() : new Lost("gone");
+}
+
+async function checked(response) {
   if (response.status === 403 || response.status === 421) throw new Lost("restarted");
   if (!response.ok) {
     const body = await response.json().catch(() => ({ error: `the server answered ${response.status}` }));
@@ -22,43 +21,44 @@ async function reach(path, options) {
   return response;
 }
 
-export async function start() {
-  return (await reach("api/start")).json();
+async function json(path, options = {}) {
+  try {
+    return await (await checked(await fetch(path, { redirect: "error", ...options }))).json();
+  } catch (error) {
+    throw meant(error);
+  }
+}
+
+export function start() {
+  return json("api/start");
 }
 
 export async function sendFile(file) {
-  const response = await reach(`api/upload?name=${encodeURIComponent(file.name)}`, {
+  const name = encodeURIComponent(file.name);
+  return (await json(`api/upload?name=${name}`, {
     method: "POST", headers: { "content-type": "application/octet-stream" }, body: file,
-  });
-  return (await response.json()).handle;
+  })).handle;
 }
 
 export async function ask(question, { progress = () => {}, signal } = {}) {
-  const response = await reach("api/ask", {
-    method: "POST", signal, headers: { "content-type": "application/json" }, body: JSON.stringify({ page, ...question }),
-  });
   try {
-    for await (const message of messages(response.body)) {
-      if (message.progress) progress(message.progress);
-      if (message.error) throw new Refused(message.error);
-      if ("stale" in message) throw new Stale();
-      if (message.answer) return message.answer;
+    const response = await checked(await fetch("api/ask", { method: "POST", redirect: "error", signal,
+      headers: { "content-type": "application/json" }, body: JSON.stringify({ page, ...question }) }));
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    let rest = "";
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) throw new Lost("gone");
+      const lines = (rest + value).split("\n");
+      rest = lines.pop();
+      for (const message of lines.map((line) => JSON.parse(line))) {
+        if (message.progress) progress(message.progress);
+        if (message.error) throw new Refused(message.error);
+        if ("stale" in message) throw new Stale();
+        if (message.answer) return message.answer;
+      }
     }
   } catch (error) {
-    if (error instanceof Refused || error instanceof Stale) throw error;
-    if (error.name === "AbortError") throw new Stale();
-  }
-  throw new Lost("gone");
-}
-
-async function* messages(body) {
-  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = "";
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return;
-    const lines = (rest + value).split("\n");
-    rest = lines.pop();
-    for (const line of lines) yield JSON.parse(line);
+    throw meant(error);
   }
 }

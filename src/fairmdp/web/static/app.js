@@ -2,9 +2,10 @@
 import { ask, Lost, Refused, sendFile, Stale, start } from "./api.js";
 import { acceptDrops, showChooser } from "./chooser.js";
 import { el, fill, table } from "./dom.js";
+import { drawFrontier } from "./figures.js";
 import { countText, ends, gainText, slackText, span, valueText } from "./format.js";
 import { figureFile } from "./plot.js";
-import { drawAnswer, drawHero, frontierPart, makeSections, proofRows } from "./sections.js";
+import { drawAnswer, drawHero, makeSections, proofRows } from "./sections.js";
 import { asked, sides, Sliders } from "./sliders.js";
 
 const PAUSE = 200; // ms of rest after which a stale solve is given up for a newer one
@@ -108,7 +109,8 @@ async function solve() {
       { signal: mine.abort.signal, progress: (row) => { mine.row = row; } });
     if (running !== mine) return;
     now.answer = answer;
-    draw();
+    drawAnswer(parts, answer);
+    drawAround(answer);
     if (mine.since !== null) shown(mine.since);
   } catch (error) {
     if (running === mine) failed(error);
@@ -196,8 +198,7 @@ async function followCurve() {
 
 // ---- drawing
 
-function draw() {
-  const answer = now.answer;
+function drawAround(answer) {
   drawHero($("hero"), answer, proofButton);
   proofButton.hidden = answer.command === null;
   drawConflict(answer.infeasible);
@@ -206,7 +207,6 @@ function draw() {
   $("take").hidden = answer.command === null;
   $("live").textContent = answer.gain == null ? `Infeasible. ${answer.infeasible?.headline ?? answer.meaning}`
     : `${answer.status}, gain ${gainText(answer.gain)}, worst slack ${slackText(answer.worst_slack)}`;
-  drawAnswer(parts, answer);
   drawCurve();
 }
 
@@ -217,8 +217,8 @@ function drawCurve() {
   const fresh = now.curveKey === JSON.stringify(curveQuestion());
   parts.frontier.figure.classList.toggle("stale", !fresh);
   const point = { value: sliders.values[now.side][now.focus], gain: now.answer.gain ?? null, worst_slack: now.answer.worst_slack };
-  if (fresh) frontierPart(parts.frontier, now.curve, point, now.curveMessage);
-  else if (!now.curve) frontierPart(parts.frontier, null, null, "Working out the curve\u2026");
+  if (fresh) drawFrontier(parts.frontier, now.curve, point, now.curveMessage);
+  else if (!now.curve) drawFrontier(parts.frontier, null, null, "Working out the curve\u2026");
 }
 
 function drawConflict(why) {

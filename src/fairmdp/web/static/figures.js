@@ -1,7 +1,8 @@
-// Shares, frontier and policy, drawn from the documents of the server. Blue is what a policy does, green what stands
-// exactly where it was asked to, orange what is owed or paid for it, red what may not or cannot be; rings and dashes
-// are without quotas.
-import { askedText, ends, gainText, shareText, shortened, slackText, span, tickTexts, valueText } from "./format.js";
+// Shares, frontier and policy with the words that belong to them, from the documents of the server. Blue is what a
+// policy does, green what stands exactly where it was asked to, orange what is owed or paid for it, red what may not or
+// cannot be; rings and dashes are without quotas.
+import { el, fill } from "./dom.js";
+import { askedText, ends, EXACT, gainText, shareText, shortened, slackText, span, tickTexts, valueText } from "./format.js";
 import { across, fitted, ink, line, mark, OUTLINED, picture, put, scale, shape, ticks, upward, wide, widest, words } from "./plot.js";
 
 const MOST_BARS = 40;
@@ -16,14 +17,29 @@ export function shownQuotas(quotas) {
   return [...quotas].sort((a, b) => room(a) - room(b)).slice(0, MOST_BARS);
 }
 
+export function weighs(answer) {
+  return answer.quotas.some((q) => q.unit);
+}
+
+function legend(part, keys) {
+  fill(part.more, el("ul", { class: "legend" },
+    ...keys.map(([kind, text]) => el("li", {}, el("span", { class: `key ${kind}`, "aria-hidden": "true" }), text))));
+}
+
 // ---- shares
 
-export function drawShares(node, quotas) {
-  const shown = shownQuotas(quotas);
+export function drawShares(part, answer) {
+  const shown = shownQuotas(answer.quotas);
+  part.note.textContent = shown.length < answer.quotas.length
+    ? `The ${shown.length} tightest of ${answer.quotas.length} quotas.` : "";
+  legend(part, [["bar", weighs(answer) ? "share of time, or mean of weights" : "share of time"], ["bar tight", "exactly at its bound"], ["owed", "owed"],
+    ...(shown.some((q) => q.at_most < ends(q)[1]) ? [["owed most", "allowed"]] : []), ["ring", "without quotas"]]);
+  part.figure.setAttribute("aria-label", `Shares: ${shown.slice(0, 12)
+    .map((q) => `${q.name} ${valueText(q.share, q.unit)}, asked ${askedText(q)}`).join("; ")}.`);
   const row = Math.min(56, Math.max(28, 230 / shown.length));
   const kinds = [...new Set(shown.map((q) => JSON.stringify(q.unit)))].sort((a, b) => (b === "null") - (a === "null"));
   const panels = kinds.map((kind) => shown.filter((q) => JSON.stringify(q.unit) === kind)); // one axis for each unit
-  put(node, (width) => {
+  put(part.figure, (width) => {
     const names = new Map(shown.map((q) => [q, fitted(q.name, 0.4 * width, 22)]));
     const left = widest([...names.values()]) + 12;
     const right = width - widest(shown.map((q) => valueText(q.share, q.unit))) - 18;
@@ -93,7 +109,20 @@ function limitText(curve) {
   return curve.own_limit ? `${limit} is ${cap ? "owed" : "allowed"}` : `no policy meets ${cap ? "less" : "more"} than ${limit}`;
 }
 
-export function drawFrontier(node, curve, point) {
+export function drawFrontier(part, curve, point, message = "") {
+  const [every, few] = curve?.bound === "at_most" ? ["every cap", "a few caps"]
+    : curve?.unit ? ["every mean that may be owed", "a few means that may be owed"]
+      : ["every share that may be owed", "a few shares that may be owed"];
+  part.note.textContent = message || (curve.exact
+    ? `The best gain for ${every}, exactly: all its breakpoints.`
+    : `The best gain at ${few}; between the dots the curve lies on or above the line.`);
+  part.figure.hidden = !curve;
+  part.more.hidden = !curve;
+  if (!curve) return;
+  legend(part, [point.gain === null ? ["owed most", "asked for"] : ["dot", "here"], ["shade", "what fairness costs"], ["dash", "without this quota"]]);
+  const [nothing, last] = curve.bound === "at_most" ? [`${curve.quota} has no cap`, "lowest cap"] : [`nothing is owed to ${curve.quota}`, "most"];
+  part.figure.setAttribute("aria-label", `Best gain falls from ${gainText(curve.gains[0])} when ${nothing}`
+    + ` to ${gainText(curve.gains.findLast((gain) => gain !== null))} at ${valueText(curve.last_feasible, curve.unit)}, the ${last} that can be met.`);
   const cap = curve.bound === "at_most";
   const met = curve.values.map((_, k) => k).filter((k) => curve.gains[k] !== null);
   const most = curve.gains[met[0]];
@@ -103,7 +132,7 @@ export function drawFrontier(node, curve, point) {
   const title = curve.unit ? (name) => `${name}, at ${cap ? "most" : "least"}` : (name) => `share ${cap ? "allowed" : "owed"} to ${name}`;
   const told = (value, gain, slack) =>
     `${cap ? "at most" : "owed"} ${valueText(value, curve.unit)}\ngain ${gainText(gain)}, worst slack ${slackText(slack)}`;
-  put(node, (width) => {
+  put(part.figure, (width) => {
     const [low, high] = [least - 0.08 * tall, most + 0.1 * tall];
     const gains = ticks(low, high, HEIGHT, (values, step) => tickTexts(values, step), 16);
     const [left, right] = [widest(gains.texts) + 12, width - 20];
@@ -154,12 +183,18 @@ function here(text, gain, [x, y], cap, left, right, bottom) {
 
 // ---- policy
 
-export function drawPolicy(node, policy) {
+export function drawPolicy(part, policy) {
+  const cut = [];
+  if (policy.states.length < policy.of_states) cut.push(`the ${policy.states.length} most visited of ${policy.of_states.toLocaleString("en")} states`);
+  if (policy.actions.length < policy.of_actions) cut.push(`${policy.actions.length} of ${policy.of_actions} actions`);
+  part.note.textContent = `How often each action is taken, in percent${cut.length ? `: ${cut.join(", ")}` : ""}.`;
+  const random = policy.chances.filter((row) => row.filter((p) => p > EXACT).length > 1).length;
+  part.figure.setAttribute("aria-label", `Policy over ${policy.states.length} states and ${policy.actions.length} actions; random in ${random} of them.`);
   const { states, actions, chances } = policy;
   const many = states.length > 20;
   const row = many ? 18 : Math.min(56, Math.max(28, 210 / states.length));
   const size = many ? 11 : 13;
-  put(node, (width) => {
+  put(part.figure, (width) => {
     const names = states.map((name) => fitted(name, 0.35 * width, 16, size));
     const heads = actions.map((name) => shortened(name, 18));
     const left = widest(names, size) + 10;

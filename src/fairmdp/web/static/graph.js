@@ -5,8 +5,11 @@ import { fitted, ink, mark, OUTLINED, picture, put, shape, widest, words } from 
 const WIDEST = 520; // px
 const MANY = 12; // states, from which on they are smaller
 
-export function drawGraph(node, graph) {
-  put(node, (width) => {
+export function drawGraph(part, graph) {
+  part.note.textContent = "Circles grow with the share of time, arrows with the flow along them.";
+  part.figure.setAttribute("aria-label", `Graph of ${graph.states.length} states: ${graph.states
+    .map((name, s) => `${name} ${shareText(graph.shares[s])}`).join(", ")}.`);
+  put(part.figure, (width) => {
     const { places, height } = spread(graph, width);
     const most = Math.max(...graph.edges.map((edge) => edge.flow), 1e-12);
     return picture(width, height, ...graph.edges.map((edge) => arrow(edge, places, most, graph)),

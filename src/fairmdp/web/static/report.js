@@ -1,7 +1,8 @@
 // A report: one document, drawn once, by the code of the page.
 import { el, fill, table } from "./dom.js";
+import { drawFrontier } from "./figures.js";
 import { countText, ends } from "./format.js";
-import { drawAnswer, drawHero, frontierPart, makeSections, proofRows } from "./sections.js";
+import { drawAnswer, drawHero, makeSections, proofRows } from "./sections.js";
 
 const report = JSON.parse(document.getElementById("document").textContent);
 const sections = makeSections(document.getElementById("sections"));
@@ -24,7 +25,7 @@ function curvesPart() {
     const asked = problem.quotas.find((quota) => quota.name === curve.quota);
     const value = asked[curve.bound] ?? ends(curve)[curve.bound === "at_most" ? 1 : 0];
     const point = { value, gain: answer.gain, worst_slack: answer.worst_slack };
-    frontierPart(sections.frontier, curve, point);
+    drawFrontier(sections.frontier, curve, point);
   }
   if (curves.length > 1) sections.frontier.tools.append(choice);
   sections.frontier.section.hidden = curves.length === 0;

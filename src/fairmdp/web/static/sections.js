@@ -1,7 +1,7 @@
 // The answer in large type, and the sections below it: the same on the page and in a report.
 import { el, fill, table } from "./dom.js";
-import { drawFrontier, drawPolicy, drawShares, shownQuotas } from "./figures.js";
-import { askedText, ends, EXACT, gainText, priceText, shareText, slackText, span, valueText } from "./format.js";
+import { drawPolicy, drawShares, shownQuotas, weighs } from "./figures.js";
+import { askedText, EXACT, gainText, priceText, shareText, slackText, span, valueText } from "./format.js";
 import { drawGraph } from "./graph.js";
 
 const STATUS = { optimal: "Optimal", feasible: "Fair", infeasible: "Infeasible", undecided: "Undecided" };
@@ -54,10 +54,6 @@ export function drawHero(node, answer, proofButton) {
       number("slack", "Worst slack", slackText(answer.worst_slack), slackBelow)));
 }
 
-function weighs(answer) {
-  return answer.quotas.some((q) => q.unit);
-}
-
 function names(list) {
   return list.length <= 3 ? list.join(", ") : `${list.slice(0, 2).join(", ")} and ${list.length - 2} more`;
 }
@@ -71,62 +67,12 @@ export function drawAnswer(parts, answer) {
   parts.policy.section.classList.toggle("wide", !answer.graph);
   parts.frontier.section.classList.toggle("wide", parts.shares.section.hidden);
   if (known && answer.quotas.length) {
-    sharesPart(parts.shares, answer);
+    drawShares(parts.shares, answer);
     pricesPart(parts.prices, answer);
   }
-  if (answer.policy) policyPart(parts.policy, answer.policy);
-  if (answer.graph) graphPart(parts.graph, answer.graph);
+  if (answer.policy) drawPolicy(parts.policy, answer.policy);
+  if (answer.graph) drawGraph(parts.graph, answer.graph);
   if (answer.compare) comparePart(parts.compare, answer.compare, weighs(answer));
-}
-
-function sharesPart(part, answer) {
-  const shown = shownQuotas(answer.quotas);
-  part.note.textContent = shown.length < answer.quotas.length
-    ? `The ${shown.length} tightest of ${answer.quotas.length} quotas.` : "";
-  legend(part, [["bar", weighs(answer) ? "share of time, or mean of weights" : "share of time"], ["bar tight", "exactly at its bound"], ["owed", "owed"],
-    ...(shown.some((q) => q.at_most < ends(q)[1]) ? [["owed most", "allowed"]] : []), ["ring", "without quotas"]]);
-  part.figure.setAttribute("aria-label", `Shares: ${shown.slice(0, 12)
-    .map((q) => `${q.name} ${valueText(q.share, q.unit)}, asked ${askedText(q)}`).join("; ")}.`);
-  drawShares(part.figure, answer.quotas);
-}
-
-function legend(part, keys) {
-  fill(part.more, el("ul", { class: "legend" },
-    ...keys.map(([kind, text]) => el("li", {}, el("span", { class: `key ${kind}`, "aria-hidden": "true" }), text))));
-}
-
-export function frontierPart(part, curve, point, message = "") {
-  const [every, few] = curve?.bound === "at_most" ? ["every cap", "a few caps"]
-    : curve?.unit ? ["every mean that may be owed", "a few means that may be owed"]
-      : ["every share that may be owed", "a few shares that may be owed"];
-  part.note.textContent = message || (curve.exact
-    ? `The best gain for ${every}, exactly: all its breakpoints.`
-    : `The best gain at ${few}; between the dots the curve lies on or above the line.`);
-  part.figure.hidden = !curve;
-  part.more.hidden = !curve;
-  if (!curve) return;
-  legend(part, [point.gain === null ? ["owed most", "asked for"] : ["dot", "here"], ["shade", "what fairness costs"], ["dash", "without this quota"]]);
-  const [nothing, last] = curve.bound === "at_most" ? [`${curve.quota} has no cap`, "lowest cap"] : [`nothing is owed to ${curve.quota}`, "most"];
-  part.figure.setAttribute("aria-label", `Best gain falls from ${gainText(curve.gains[0])} when ${nothing}`
-    + ` to ${gainText(curve.gains.findLast((gain) => gain !== null))} at ${valueText(curve.last_feasible, curve.unit)}, the ${last} that can be met.`);
-  drawFrontier(part.figure, curve, point);
-}
-
-function policyPart(part, policy) {
-  const cut = [];
-  if (policy.states.length < policy.of_states) cut.push(`the ${policy.states.length} most visited of ${policy.of_states.toLocaleString("en")} states`);
-  if (policy.actions.length < policy.of_actions) cut.push(`${policy.actions.length} of ${policy.of_actions} actions`);
-  part.note.textContent = `How often each action is taken, in percent${cut.length ? `: ${cut.join(", ")}` : ""}.`;
-  const random = policy.chances.filter((row) => row.filter((p) => p > EXACT).length > 1).length;
-  part.figure.setAttribute("aria-label", `Policy over ${policy.states.length} states and ${policy.actions.length} actions; random in ${random} of them.`);
-  drawPolicy(part.figure, policy);
-}
-
-function graphPart(part, graph) {
-  part.note.textContent = "Circles grow with the share of time, arrows with the flow along them.";
-  part.figure.setAttribute("aria-label", `Graph of ${graph.states.length} states: ${graph.states
-    .map((name, s) => `${name} ${shareText(graph.shares[s])}`).join(", ")}.`);
-  drawGraph(part.figure, graph);
 }
 
 function pricesPart(part, answer) {
