@@ -23,6 +23,7 @@ def chromium():
 def browser():
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     path = chromium()
+    api.expect.set_options(timeout=300_000)  # ms; a busy machine may take its time
     with api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield browser

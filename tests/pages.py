@@ -107,7 +107,7 @@ def command_output(line, capsys, monkeypatch, where):
         return ""
     words = shlex.split(line, comments=True)
     if words[0] == "python":
-        ended = subprocess.run([sys.executable, *words[1:]], capture_output=True, text=True, timeout=100)
+        ended = subprocess.run([sys.executable, *words[1:]], capture_output=True, text=True, timeout=600)
         code, out, err = ended.returncode, ended.stdout, ended.stderr
     else:
         assert words[0] == "fairmdp", f"{where}: {line!r} cannot be run here"

@@ -76,7 +76,7 @@ def test_example(script, tmp_path, monkeypatch, capsys):
     if script.stem in WITH_WORKERS:
         pytest.importorskip(WITH_WORKERS[script.stem], reason="an extra of this example is not installed")
         ended = subprocess.run(
-            [sys.executable, "-W", "error", script], capture_output=True, text=True, timeout=180
+            [sys.executable, "-W", "error", script], capture_output=True, text=True, timeout=900
         )
         out = ended.stdout
         assert ended.returncode == 0, ended.stderr

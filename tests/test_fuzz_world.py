@@ -47,7 +47,7 @@ def command(*words, limits=(), **options):
     process = started(
         "import fairmdp.cli; fairmdp.cli.main()", *words, preexec_fn=restrict if limits else None, **options
     )
-    err = process.communicate(timeout=120)[1]
+    err = process.communicate(timeout=600)[1]
     return process.returncode, err
 
 
@@ -136,7 +136,7 @@ def test_an_interrupt_while_writing_leaves_nothing(tmp_path):
     writer.stdout.readline()
     assert len(list(tmp_path.iterdir())) == 1
     writer.send_signal(signal.SIGINT)
-    writer.communicate(timeout=60)
+    writer.communicate(timeout=600)
     assert not any(tmp_path.iterdir())
 
 

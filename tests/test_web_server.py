@@ -258,7 +258,7 @@ def test_a_newer_question_of_the_same_page_ends_the_older_one(server):
         with pytest.raises(TimeoutError):
             older.result(timeout=0.7)
         newer = server.ask("solve", page="one page")
-        assert newer["answer"]["status"] == "optimal" and older.result(timeout=30) == {"stale": None}
+        assert newer["answer"]["status"] == "optimal" and older.result(timeout=300) == {"stale": None}
 
 
 MEDIUM = {"kind": "scenario", "name": "garnet", "params": {"n_states": "40000"}}
@@ -293,7 +293,7 @@ def test_pages_that_move_quickly_get_the_answer_to_their_last_question(unlucky):
                     pool.submit(unlucky.ask, "solve", MEDIUM, page=f"a quick page, {page}", at_least=at_least)
                 )
                 time.sleep(0.1)
-            said = [job.result(timeout=60) for job in jobs]
+            said = [job.result(timeout=300) for job in jobs]
         return asked[-1], said
 
     with ThreadPoolExecutor(2) as pool:
@@ -324,7 +324,7 @@ def test_workers_that_died_are_replaced_and_answer_right(unlucky):
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc to see the workers")
 def test_workers_that_die_before_they_are_ready_are_replaced_too():
     with served("three-state") as server:
-        pid, deadline = server.process.pid, time.monotonic() + 30
+        pid, deadline = server.process.pid, time.monotonic() + 300
         while len(starting := set(children(pid)) - resource_tracker(pid)) < 2 and time.monotonic() < deadline:
             time.sleep(0.02)
         for worker in starting:
@@ -436,7 +436,7 @@ def test_workers_end_with_a_server_that_is_killed():
             workers = children(server.process.pid)
             server.process.kill()
             server.process.wait()
-    deadline = time.monotonic() + 8
+    deadline = time.monotonic() + 60
     while any(Path(f"/proc/{pid}").exists() for pid in workers) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert len(workers) >= 2 and not any(Path(f"/proc/{pid}").exists() for pid in workers)

@@ -28,7 +28,7 @@ class Server:
 
     def request(self, path="", *, method="GET", body=None, headers=None, whole=None):
         """Status, headers and body of one request; `whole` is a path that is sent as it is."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
         try:
             connection.request(method, whole or self.path + path, body, headers or {})
             response = connection.getresponse()
@@ -69,5 +69,5 @@ def served(*words):
     finally:
         killed = process.poll() is not None
         process.send_signal(signal.SIGINT)
-        rest, _ = process.communicate(timeout=30)
+        rest, _ = process.communicate(timeout=300)
         assert killed or (process.returncode == 0 and rest == ""), (process.returncode, rest)
