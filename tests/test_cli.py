@@ -322,7 +322,7 @@ def test_names_in_tables_are_no_formulas():
         cells = [row[column] for row in csv.reader(io.StringIO(table(problem, solution)))][1:]
         assert not any(cell.startswith(tuple("=+-@")) for cell in cells)
         assert [cell.removeprefix("'") for cell in cells] == names
-    head = next(csv.reader(io.StringIO(exports.frontier_csv(fm.frontier(problem, names[0])))))
+    head = next(csv.reader(io.StringIO(fm.frontier(problem, names[0]).to_table().to_csv())))
     assert not any(cell.startswith(tuple("=+-@")) for cell in head)
-    grid = exports.grid_csv(fm.frontier_grid(problem, names[0], names[1], [0, 0.1], [0, 0.1]))
-    assert next(csv.reader(io.StringIO(grid)))[:2] == [f"'{names[0]}", f"'{names[1]}"]
+    grid = fm.frontier_grid(problem, names[0], names[1], [0, 0.1], [0, 0.1]).to_table().to_csv()
+    assert next(csv.reader(io.StringIO(grid)))[:2] == [f"owed_{name}" for name in names[:2]]

@@ -17,7 +17,6 @@ from fairmdp.frontiers.family import Family
 from fairmdp.frontiers.points import TOGETHER
 from fairmdp.solvers.colgen import WarmColumns
 from fairmdp.views import notebook
-from fairmdp.views.exports import frontier_csv
 from fairmdp.views.text import frontier_text
 
 THREE = scenarios.three_state()
@@ -246,7 +245,7 @@ def test_a_value_that_was_not_settled_is_not_called_infeasible():
     assert "0.200000   not proved" in frontier_text("x", torn) and "infeasible" not in frontier_text(
         "x", torn
     )
-    rows = [row.split(",") for row in frontier_csv(torn).splitlines()]
+    rows = [row.split(",") for row in torn.to_table().to_csv().splitlines()]
     assert rows[2][6:12] == [""] * 6 and float(rows[3][6]) == pytest.approx(99 / 190)
 
 
@@ -344,7 +343,7 @@ def test_command_for_two_quotas(tmp_path):
     assert "s1 \\ s2   0.1        0.46" in ended.stdout and "- : no policy meets both" in ended.stdout
     assert "worst slack of all 0" in ended.stdout
     rows = table.read_text().splitlines()
-    assert rows[0] == "s1,s2,gain,upper,worst_slack,share_s0,share_s1,share_s2" and len(rows) == 5
+    assert rows[0] == "owed_s1,owed_s2,gain,upper,worst_slack,share_s0,share_s1,share_s2" and len(rows) == 5
     assert figure.read_bytes().startswith(b"%PDF")
     answer = json.loads(CliRunner().invoke(cli, [*words, "--json", "--workers", "1"]).stdout)
     assert answer["gains"][1][1] is None and answer["quotas"] == ["s1", "s2"]
@@ -421,7 +420,7 @@ def test_a_walk_over_connected_policies_ends(low):
 
 def test_file_and_screen_show_the_same_rows():
     curve = frontier(THREE, "s2")
-    head, *rows = (line.split(",") for line in frontier_csv(curve).splitlines())
+    head, *rows = (line.split(",") for line in curve.to_table().to_csv().splitlines())
     shown = [line.split() for line in frontier_text("x", curve).splitlines()[3:7]]
     where = [head.index(name) for name in ("price", "start", "stop")]
     for row, cells in zip(rows[:-1], shown[:-1], strict=True):

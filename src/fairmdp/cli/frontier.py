@@ -70,16 +70,16 @@ def frontier(source: io.Source, quota: str, second: str | None, options: _Option
     values = _values(options.values, "--values")
     with _engine(options.workers) as engine:
         if second is None:
-            shown = _Shown(views.frontier_text, views.frontier_csv, views.frontier_data)
+            shown = _Shown(views.frontier_text, views.frontier_data)
             bound = "at_most" if options.cap else "at_least"
             found: Any = fm.frontier(problem, quota, values, bound=bound, engine=engine)
         else:
-            shown = _Shown(views.grid_text, views.grid_csv, views.grid_data)
+            shown = _Shown(views.grid_text, views.grid_data)
             others = _values(options.second_values, "--second-values")
             found = fm.frontier_grid(problem, quota, second, values, others, engine=engine)
     click.echo(views.as_json(shown.data(found)) if options.as_json else shown.text(source.target, found))
     if options.csv_file is not None:
-        save_bytes(options.csv_file, shown.csv(found).encode(), options.as_json)
+        save_bytes(options.csv_file, found.to_table().to_csv().encode(), options.as_json)
     plot: Any = views.plots.plot_frontier if second is None else views.plots.plot_grid
     save_figure(options.figure, lambda: plot(found), options.as_json)
 
@@ -88,7 +88,6 @@ class _Shown(NamedTuple):
     """How one kind of result is shown."""
 
     text: Callable[[str, Any], str]
-    csv: Callable[[Any], str]
     data: Callable[[Any], dict[str, Any]]
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from fairmdp.certificate.readout import Readout, readout
 from fairmdp.chains.policy import uniform_policy
 from fairmdp.errors import ProblemError
@@ -11,6 +13,7 @@ from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Status
 from fairmdp.solvers.auto import solve
 from fairmdp.solvers.maxmin import solve_max_min
+from fairmdp.tables import Table
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,17 @@ class Comparison:
 
     policies: dict[str, Readout]
     left_out: tuple[str, ...]
+
+    def to_table(self) -> Table:
+        """Return one row per policy: what it earns, its smallest slack, and the share of every quota."""
+        names = next((seen.names for seen in self.policies.values()), ())
+        return Table.of(
+            ("policy", "gain", "worst_slack", *(f"share_{name}" for name in names)),
+            (
+                (label, seen.gain, float(seen.slacks.min(initial=np.inf)), *seen.shares.tolist())
+                for label, seen in self.policies.items()
+            ),
+        )
 
 
 def compare(problem: Problem) -> Comparison:

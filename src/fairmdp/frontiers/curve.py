@@ -15,9 +15,13 @@ from fairmdp.errors import ProblemError
 from fairmdp.frontiers.family import ALL, Family
 from fairmdp.model.checks import Floats, ReadOnly
 from fairmdp.solution.solution import Solution, Status
+from fairmdp.tables import Table
 
 SAME = 1e-9
 """Gains closer than this, relative to the span of the rewards, are the same."""
+
+
+_COLUMNS = ("value", "gain", "upper", "worst_slack", "price_of_fairness", "relative_price")
 
 
 class ShadowPrice(NamedTuple):
@@ -170,6 +174,27 @@ class Frontier(ReadOnly):
         """Price of a unit of the bound at each value that can be met."""
         return tuple(map(self._price_at, self._met))
 
+    @cached_property
+    def worst_slacks(self) -> Floats:
+        """Smallest slack of a quota at each value, (N,); NaN where there is no policy."""
+        worst = [s.worst_slack if s.has_policy else math.nan for s in self.solutions]
+        return np.array(worst + [math.nan] * (self.values.size - len(worst)))
+
+    @cached_property
+    def segments(self) -> tuple[ShadowPrice | None, ...]:
+        """Exact: price of the segment that begins at a value. Else the price there, or what is proved."""
+        return tuple(map(self._segment, range(self.values.size)))
+
+    def to_table(self) -> Table:
+        """Return one row per value: gain, all that is known of the price, the share of every quota."""
+        columns = [self.values, self.gains, self.uppers, self.worst_slacks, self.prices, self.relative_prices]
+        unknown = (None,) * len(ShadowPrice._fields)
+        rows = zip(*(column.tolist() for column in columns), self.segments, self.shares.tolist(), strict=True)
+        return Table.of(
+            (*_COLUMNS, *ShadowPrice._fields, *(f"share_{name}" for name in self.quota_names)),
+            ((*numbers, *(segment or unknown), *shares) for *numbers, segment, shares in rows),
+        )
+
     def gain_at(self, value: float) -> float:
         """Best gain at any value, by interpolation along the exact segments."""
         self._require_exact(value)
@@ -194,6 +219,11 @@ class Frontier(ReadOnly):
     def _way(self) -> float:
         """Sign of a change that asks for more."""
         return -1.0 if self.bound == "at_most" else 1.0
+
+    def _segment(self, k: int) -> ShadowPrice | None:
+        if not math.isfinite(self.gains[k]) or (self.exact and k == self.values.size - 1):
+            return None
+        return self.shadow_price(float(self.values[k : k + 2].mean() if self.exact else self.values[k]))
 
     def _require_exact(self, value: float) -> None:
         if not self.exact:

@@ -13,6 +13,7 @@ from fairmdp.frontiers.family import ALL, Family
 from fairmdp.frontiers.points import Engine, checked_values, frontier_at
 from fairmdp.model.checks import Floats, ReadOnly
 from fairmdp.model.problem import Problem
+from fairmdp.tables import Table
 
 _EVEN = 11  # values of a quota where none are given
 
@@ -44,6 +45,18 @@ class FrontierGrid(ReadOnly):
     worst_slacks: Floats
     shares: Floats
     quota_names: tuple[str, ...]
+
+    def to_table(self) -> Table:
+        """Return one row per combination."""
+        N, M = self.gains.shape
+        columns = [
+            np.repeat(self.values[0], M), np.tile(self.values[1], N),
+            *(numbers.ravel() for numbers in (self.gains, self.uppers, self.worst_slacks)),
+            *self.shares.reshape(N * M, -1).T,
+        ]  # fmt: skip
+        shares = (f"share_{name}" for name in self.quota_names)
+        head = [*(f"owed_{quota}" for quota in self.quotas), "gain", "upper", "worst_slack", *shares]
+        return Table(zip(head, (column.tolist() for column in columns), strict=True))
 
 
 def frontier_grid(

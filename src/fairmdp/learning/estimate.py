@@ -16,6 +16,7 @@ from fairmdp.model.checks import Floats, ReadOnly
 from fairmdp.model.problem import Problem
 from fairmdp.model.simulator import Simulator
 from fairmdp.solution.solution import slacks
+from fairmdp.tables import Table
 
 Judgement = Literal["fair", "not fair", "undecided"]
 Progress = Callable[[int, int, Callable[[], "Estimate"]], None]
@@ -158,6 +159,17 @@ class Estimate(ReadOnly):
         """Smallest estimated distance of a share from its nearer bound; negative where a quota is broken."""
         return float(slacks(self.shares, self.at_least, self.at_most).min(initial=np.inf))
 
+    def to_table(self) -> Table:
+        """Return one row per quota, as shares; all of it is estimated."""
+        return _by_quota(self, "shares", "share_se", "at_least", "at_most", "margins", "prices")
+
+    def history_table(self) -> Table:
+        """Return one row per round: what was known by then."""
+        names = ("share", "margin")
+        head = ("samples", "gain", *(f"{of}_{name}" for of in names for name in self.quota_names), "claim")
+        rows = ((r.samples, r.gain, *r.shares.tolist(), *r.margins.tolist(), r.claim) for r in self.history)
+        return Table.of(head, rows)
+
     def __repr__(self) -> str:
         return (
             f"Estimate(gain={self.gain:.4g} +- {self.gain_se:.1g}, worst_slack={self.worst_slack:.2g}, "
@@ -225,11 +237,22 @@ class CertifiedPolicy(ReadOnly):
         """How much a better fair policy could still earn: ``upper - gain_low``."""
         return self.upper - self.gain_low
 
+    def to_table(self) -> Table:
+        """Return one row per quota: the interval of its share, and the verdict on it."""
+        table = _by_quota(self, "shares", "share_low", "share_high", "at_least", "at_most")
+        return Table({**table, "verdict": list(self.verdicts)})
+
     def __repr__(self) -> str:
         return (
             f"CertifiedPolicy({self.verdict} at level {self.delta:g}, "
             f"gain in [{self.gain_low:.4g}, {self.gain_high:.4g}], samples={self.samples})"
         )
+
+
+def _by_quota(found: Estimate | CertifiedPolicy, *arrays: str) -> Table:
+    """Arrays over the quotas, (K,) each, as columns."""
+    columns = {name.removesuffix("s"): getattr(found, name).tolist() for name in arrays}
+    return Table({"quota": list(found.quota_names), **columns})
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,6 +31,7 @@ from fairmdp.model.mdp import EXACT_SUM_TOL, MDP
 from fairmdp.model.problem import Problem
 from fairmdp.model.quota import Quota
 from fairmdp.model.simulator import CheckedSimulator, Simulator, shell_model
+from fairmdp.tables import Table
 
 SIMULATING = 2
 """Key of the stream of seeds of simulations; learning and certificates have their own."""
@@ -108,6 +109,13 @@ class Simulation(ReadOnly):
         """
         known = self.shares if long_run is None else np.asarray(long_run, float)
         return np.quantile(np.abs(self.run_shares - known), q, axis=0)
+
+    def to_table(self) -> Table:
+        """Return one row per quota: its share, with what the runs have seen after all steps."""
+        parts = (0.05, 0.5, 0.95)
+        head = ("quota", "share", "share_se", *(f"after_steps_{part:g}" for part in parts), "met")
+        columns = (self.shares, self.share_se, *self.quantiles(parts), self.met)
+        return Table(zip(head, (list(self.quota_names), *(c.tolist() for c in columns)), strict=True))
 
     @property
     def met(self) -> Floats:

@@ -27,12 +27,11 @@ from fairmdp.model.checks import (
     first_repeat,
     frozen,
     names_of,
-    number_within,
     numeric,
     real_vector,
     refuse,
-    there_are,
 )
+from fairmdp.model.labels import Labelled
 from fairmdp.model.time import checked_durations, jumps, uniform_rows, uniform_step, weighed
 
 ROW_SUM_TOL = 1e-9
@@ -51,7 +50,7 @@ _MAX_FAIR_ACTION_ENTRIES = 2 * 10**8
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
-class MDP(ReadOnly):
+class MDP(Labelled, ReadOnly):
     """A finite MDP with ragged action sets and an average-reward objective.
 
     Parameters
@@ -232,60 +231,6 @@ class MDP(ReadOnly):
             else weighed(policy, 1 / self.durations, self.pair_ptr, self.s_of)
         )
 
-    @property
-    def n_states(self) -> int:
-        """Number of states, S."""
-        return int(self.P.shape[1])
-
-    @property
-    def n_pairs(self) -> int:
-        """Number of feasible state-action pairs, SA."""
-        return int(self.P.shape[0])
-
-    @property
-    def n_actions(self) -> Ints:
-        """Number of actions of each state, (S,)."""
-        return np.diff(self.pair_ptr)
-
-    def state_name(self, s: int) -> str:
-        """Name of a state: its own, or its number."""
-        return self.states[s] if self.states else str(s)
-
-    def action_name(self, i: int) -> str:
-        """Name of the action of pair ``i``: its own, or ``a{k}`` for the k-th action of its state."""
-        return self.actions[i] if self.actions else f"a{i - self.pair_ptr[self.s_of[i]]}"
-
-    def pair_name(self, i: int) -> str:
-        """Name of a pair, ``state/action``."""
-        return f"{self.state_name(int(self.s_of[i]))}/{self.action_name(i)}"
-
-    def pair_text(self, i: int) -> str:
-        """Pair ``i`` in words, for messages."""
-        return f"state {self.state_name(int(self.s_of[i]))}, action {self.action_name(i)}"
-
-    def state_index(self, state: int | str) -> int:
-        """Index of a state given by number or name."""
-        if not isinstance(state, str):
-            return number_within("state", state, self.n_states)
-        if state in self.state_numbers:
-            return self.state_numbers[state]
-        if self.states is None and state.isdecimal() and int(state) < self.n_states:
-            return int(state)
-        raise ProblemError(f"there is no state called {state!r}{there_are(self.states)}")
-
-    def pair_index(self, state: int | str, action: int | str) -> int:
-        """Index of a pair given by state and action; an action number counts within its state."""
-        s = self.state_index(state)
-        first, stop = int(self.pair_ptr[s]), int(self.pair_ptr[s + 1])
-        if not isinstance(action, str):
-            return first + number_within(f"action of state {self.state_name(s)}", action, stop - first)
-        names = [self.action_name(i) for i in range(first, stop)]
-        if action not in names:
-            raise ProblemError(
-                f"state {self.state_name(s)} has no action called {action!r}{there_are(names)}"
-            )
-        return first + names.index(action)
-
     def distribution(self, what: str, p: ArrayLike) -> Floats:
         """``p`` as a read-only probability distribution over the states."""
         p = real_vector(what, p, self.n_states)
@@ -349,11 +294,6 @@ class MDP(ReadOnly):
     def __repr__(self) -> str:
         counts = {"state": self.n_states, "pair": self.n_pairs, "transition": self.P.nnz}
         return f"MDP({', '.join(counted(count, noun) for noun, count in counts.items())})"
-
-    @cached_property
-    def state_numbers(self) -> dict[str, int]:
-        """Number of each state that has a name."""
-        return {name: s for s, name in enumerate(self.states or ())}
 
     def _pair_labels(self, actions: Iterable[str] | None) -> tuple[str, ...] | None:
         """One action name per pair, different within each state."""

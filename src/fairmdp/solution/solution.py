@@ -17,6 +17,7 @@ from fairmdp.deadline import Stop
 from fairmdp.model.checks import Floats, ReadOnly
 from fairmdp.model.conditional import ConditionalShare
 from fairmdp.model.weights import Units
+from fairmdp.tables import Table
 
 
 class Status(StrEnum):
@@ -247,6 +248,10 @@ class Solution(ReadOnly):
         for share in self.conditions:
             rows[share.quota] = _of_condition(rows[share.quota], share)
         return tuple(rows)
+
+    def to_table(self) -> Table:
+        """Return one row per quota, in the units it was stated in."""
+        return Table.of(("quota", *QuotaRow._fields[1:]), self.quotas)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the solution as JSON, atomically."""

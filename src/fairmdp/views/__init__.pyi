@@ -14,7 +14,7 @@ from .data import (
     solution_json,
     verdict_data,
 )
-from .exports import frontier_csv, grid_csv, policy_csv, quotas_csv
+from .exports import policy_csv, quotas_csv
 from .html import report_html
 from .text import (
     certificate_text,
@@ -36,10 +36,8 @@ __all__ = [
     "comparison_text",
     "estimate_data",
     "estimate_text",
-    "frontier_csv",
     "frontier_data",
     "frontier_text",
-    "grid_csv",
     "grid_data",
     "grid_text",
     "per",

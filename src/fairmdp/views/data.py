@@ -160,16 +160,15 @@ def verdict_data(problem: Problem, verdict: Verdict) -> Json:
 def frontier_data(curve: Frontier, problem: Problem | None = None) -> Json:
     """The best gain against what is owed, point by point; with its problem also in which units."""
     beyond = curve.values.size - len(curve.solutions)  # values that were refused outright come last
-    worst = [s.worst_slack if s.has_policy else math.nan for s in curve.solutions]
     document = {
         **_taken(curve, "quota", "bound", "exact", "values", "gains", "uppers", "slopes", "prices"),
         **_taken(curve, "relative_prices", "last_feasible", "limit", "shares"),
         "factor": curve.is_factor,
         "quotas": list(curve.quota_names),
         "statuses": [s.status.value for s in curve.solutions] + [Status.INFEASIBLE.value] * beyond,
-        "worst_slacks": worst + [math.nan] * beyond,
+        "worst_slacks": curve.worst_slacks,
         "shadow_prices": [price._asdict() for price in curve.shadow_prices],
-        "segments": [_segment(curve, k) for k in range(curve.values.size)],
+        "segments": [segment and segment._asdict() for segment in curve.segments],
     }
     if problem is not None:
         k = problem.quota_index(curve.quota)
@@ -340,14 +339,6 @@ def _state(slack: float) -> str | None:
     if abs(slack) <= FAIR_TOL:
         return "binding"
     return "broken" if slack < 0 else "met"
-
-
-def _segment(curve: Frontier, k: int) -> Json | None:
-    """Exact: price of the segment that begins at a point. Else the price there, or what is proved of it."""
-    if not math.isfinite(curve.gains[k]) or (curve.exact and k == curve.values.size - 1):
-        return None
-    there = curve.values[k : k + 2].mean() if curve.exact else curve.values[k]
-    return curve.shadow_price(float(there))._asdict()
 
 
 def _readout_data(seen: Readout) -> Json:
