@@ -9,7 +9,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "fairmdp"
 
 # A package imports from itself and from those above it in this list, and nothing else of ours.
 ORDER = (
-    "errors", "version", "deadline", "files", "tables", "model", "chains", "scenarios", "solution", "io", "backends", "certificate",
+    "errors", "version", "deadline", "files", "tables", "model", "chains", "scenarios", "solution", "policy", "io", "backends", "certificate",
     "mirror", "solvers", "workers", "learning", "frontiers", "views", "web", "__init__", "cli",
 )  # fmt: skip
 

@@ -102,8 +102,14 @@ def test_new_replaces_no_file_unasked(run):
 
 
 def test_every_file_that_was_written_is_named(run):
-    _, out, _ = run("solve", "three-state", "--strategy", "policy.txt", "--figure", "shares.png")
-    assert "  saved   policy.txt\n" in out and "  saved   shares.png\n" in out
+    _, out, _ = run(
+        "solve", "three-state", "--strategy", "policy.txt", "--figure", "shares.png", "--policy", "policy.csv"
+    )
+    assert (
+        "  saved   policy.txt\n" in out
+        and "  saved   policy.csv\n" in out
+        and "  saved   shares.png\n" in out
+    )
     _, out, _ = run("frontier", "three-state", "s2", "--csv", "price.csv", "--figure", "price.pdf")
     assert "  saved   price.csv\n" in out and "  saved   price.pdf\n" in out
     _, out, _ = run("compare", "three-state", "--figure", "compare.png", "--json")
@@ -135,7 +141,7 @@ def test_binding_quotas_stand_in_a_column(run):
 
 def test_a_long_policy_is_summed_up(run):
     _, out, _ = run("solve", "jobs")
-    assert "random in 1 of 25 states, deterministic in the others (--strategy FILE writes it)" in out
+    assert "random in 1 of 25 states, deterministic in the others (--policy FILE writes it)" in out
 
 
 def test_scenarios_are_listed_with_their_parameters(run):
@@ -201,6 +207,8 @@ def test_mirror_takes_a_budget_of_time_and_gives_json(run):
         (["solve", "three-state", "--method", "mirror", "--quota", "s0<=0.5"], 1, "mirror descent takes at_least only"),
         (["solve", "three-state", "--tol", "-1"], 1, "tol is -1.0"),
         (["solve", "three-state", "-o", "no/where.json"], 2, "there is no such folder"),
+        (["solve", "three-state", "--policy", "no/where.csv"], 2, "there is no such folder"),
+        (["solve", "three-state", "--policy", "policy.txt"], 2, "expected a name that ends in .csv or .json"),
         (["solve", "garnet", "-p", "states=3"], 2, "garnet takes n_states"),
         (["solve", "garnet", "-p", "n_states=many"], 2, "'many' is not a whole number"),
         (["solve", "garnet", "-p", "n_states=1"], 1, "n_states is 1, expected a whole number of at least 2"),

@@ -284,7 +284,7 @@ def test_engines_do_not_change_a_frontier():
 @pytest.mark.parametrize(
     "call, words",
     [
-        (lambda: frontier(THREE, "s9"), "there is no quota called 's9'; there are s0, s1, s2"),
+        (lambda: frontier(THREE, "s9"), "there is no quota or state called 's9'; there are s0, s1, s2"),
         (lambda: frontier(THREE, "s2", []), "values must be numbers that are not negative, at least one"),
         (lambda: frontier(THREE, "s2", [float("nan")]), "values must be numbers"),
         (lambda: frontier(THREE, "s2", [-0.1]), "values must be numbers"),
@@ -302,7 +302,7 @@ def test_engines_do_not_change_a_frontier():
         (lambda: frontier(THREE, "s2", [0.1], together=0), "together is 0"),
         (lambda: frontier_grid(THREE, "s2", "s2", [0.1], [0.1]), "a grid takes two different quotas by name"),
         (lambda: frontier_grid(THREE, "*", "s2", [0.1], [0.1]), "a grid takes two different quotas by name"),
-        (lambda: frontier_grid(THREE, "s1", "s9", [0.1], [0.1]), "there is no quota called 's9'"),
+        (lambda: frontier_grid(THREE, "s1", "s9", [0.1], [0.1]), "there is no quota or state called 's9'"),
         (lambda: frontier(THREE, "s2").gain_at(0.6), "0.6 is outside of the feasible values, 0 to 0.473684"),
     ],
 )  # fmt: skip
@@ -333,6 +333,16 @@ def test_command(tmp_path):
     assert answer["limit"] == pytest.approx(9 / 19, abs=1e-3) and answer["shadow_prices"][0]["high"] is None
     bad = CliRunner().invoke(cli, ["frontier", "three-state", "s2", "--figure", "x.gif"])
     assert bad.exit_code == 2 and "ends in .png or .pdf" in bad.output
+
+
+def test_states_without_a_quota_will_do():
+    bare = THREE.without_quotas()
+    grid = frontier_grid(bare, "s1", "s2", [0.1], [0.1, 0.3])
+    asked = [Quota(name, states=[name], at_least=0) for name in ("s1", "s2")]
+    assert (grid.gains == frontier_grid(Problem(bare.mdp, asked), "s1", "s2", [0.1], [0.1, 0.3]).gains).all()
+    assert frontier(bare, "s2/a1").quota_names == ("s2/a1",)
+    with pytest.raises(ProblemError, match="no quota or state called 's9'"):
+        frontier(bare, "s9")
 
 
 def test_command_for_two_quotas(tmp_path):

@@ -34,6 +34,7 @@ from .model.problem import Problem
 from .model.quota import Quota
 from .model.quota_text import parse_quota, parse_quotas
 from .model.simulator import Simulator
+from .policy.policy import Policy
 from .solution.solution import Check, Note, Remark, Solution, Status
 from .solvers.auto import solve
 from .solvers.colgen import solve_colgen
@@ -42,6 +43,7 @@ from .solvers.lp import solve_lp
 from .solvers.maxmin import solve_max_min
 from .solvers.proximal import solve_proximal
 from .version import __version__
+from .views import plots
 from .workers import EngineError, ProcessPool, RayCluster
 
 __all__ = [
@@ -61,6 +63,7 @@ __all__ = [
     "FrontierGrid",
     "FunctionSimulator",
     "Note",
+    "Policy",
     "Problem",
     "ProblemError",
     "ProcessPool",
@@ -92,6 +95,7 @@ __all__ = [
     "mixing_time",
     "parse_quota",
     "parse_quotas",
+    "plots",
     "readout",
     "save",
     "save_strategy",

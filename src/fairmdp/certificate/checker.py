@@ -26,6 +26,7 @@ from fairmdp.certificate.facts import (
 from fairmdp.chains.chain import Chain
 from fairmdp.errors import ProblemError
 from fairmdp.model.checks import Floats, ReadOnly
+from fairmdp.model.labels import Labels
 from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Infeasibility, Solution, Status
 
@@ -190,6 +191,8 @@ def _misfits(problem: Problem, solution: Solution, tol: float) -> Iterator[str]:
     if solution.units != problem.units:
         yield "units are not those of the problem's weights"
     yield from conditions.misfits(problem, solution)
+    if solution.labels is not None and solution.labels != Labels.of(problem.mdp):
+        yield "its states and actions have not the names of the problem's"
     if not 0 < solution.tol <= tol:
         yield f"tol is {solution.tol:g}, expected a relative gap above 0 and at most {tol:g}"
 

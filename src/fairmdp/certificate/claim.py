@@ -17,6 +17,7 @@ from fairmdp.certificate.facts import LongRun, proved_status
 from fairmdp.chains.chain import NEARLY_REDUCIBLE, Chain
 from fairmdp.deadline import Stop
 from fairmdp.model.checks import Floats
+from fairmdp.model.labels import Labels
 from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Check, Infeasibility, Note, Remark, Solution, Status
 from fairmdp.version import __version__
@@ -154,6 +155,7 @@ def _solution(
         provenance={"problem": problem.digest, "version": __version__},
         units=problem.units,
         conditions=problem.conditional_shares(fields["occupancy"]),
+        labels=Labels.of(problem.mdp),
     )
 
 

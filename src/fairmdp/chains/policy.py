@@ -9,6 +9,7 @@ from scipy.sparse.csgraph import breadth_first_order
 
 from fairmdp.errors import ProblemError
 from fairmdp.model.checks import Bools, Floats, Ints, count_of, real_vector
+from fairmdp.model.labels import Labelled
 from fairmdp.model.mdp import MDP, ROW_SUM_TOL
 
 NO_MASS = 1e-13
@@ -69,7 +70,7 @@ def _actions_towards(mdp: MDP, goal: Bools) -> Ints:
     return best[~goal]
 
 
-def checked_policy(mdp: MDP, policy: ArrayLike) -> Floats:
+def checked_policy(mdp: Labelled, policy: ArrayLike) -> Floats:
     """The policy, if it is a distribution over the actions of every state."""
     pi = real_vector("policy", policy, mdp.n_pairs)
     bad = ~(np.isfinite(pi) & (pi >= 0))

@@ -64,9 +64,6 @@ def frontier(source: io.Source, quota: str, second: str | None, options: _Option
     if second is not None and options.cap:
         raise click.UsageError("--cap goes with one quota only")
     problem = source.problem()
-    for name in filter(None, (quota, second)):
-        if name != "*" and name not in problem.names:
-            problem = problem.with_quotas([fm.parse_quota(problem, f"{name}>=0")])
     values = _values(options.values, "--values")
     with _engine(options.workers) as engine:
         if second is None:

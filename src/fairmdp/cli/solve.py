@@ -18,6 +18,7 @@ from fairmdp.cli.options import (
     FILE,
     POSITIVE,
     check_folder,
+    check_policy_file,
     figure_option,
     json_option,
     option,
@@ -68,6 +69,10 @@ class _Options:
         "--plot", type=click.Choice(["shares", "policy", "graph"]), default="shares", show_default=True,
         help="What --figure draws.",
     )  # fmt: skip
+    policy: str | None = option(
+        "--policy", type=FILE,
+        help="Write the policy by names of states and actions, as .csv or .json, for any program to read.",
+    )  # fmt: skip
     strategy: str | None = option(
         "--strategy", "--exportstrat", type=FILE,
         help="Write the policy as PRISM's strategy file, or as Storm's scheduler if the name ends in .json.",
@@ -91,7 +96,8 @@ def solve(source: io.Source, options: _Options) -> None:
     """
     check_folder("--out", options.out)
     check_folder("--strategy", options.strategy)
-    quiet, strategy = options.as_json, options.strategy
+    check_policy_file("--policy", options.policy)
+    quiet = options.as_json
     problem = source.problem()
     solution = _solved(problem, options)
     if quiet:
@@ -109,11 +115,19 @@ def solve(source: io.Source, options: _Options) -> None:
             click.echo(f"  saved   {options.out}   (recheck: fairmdp verify {again})")
     if solution.has_policy:
         save_figure(options.figure, lambda: _draw(options.plot, problem, solution), quiet)
-    if strategy is not None and solution.has_policy:
-        fm.save_strategy(problem, solution, strategy)
-        if not quiet:
-            click.echo(f"  saved   {strategy}")
+        _write_policy(problem, solution, options)
     sys.exit(OF_STATUS[solution.status])
+
+
+def _write_policy(problem: fm.Problem, solution: fm.Solution, options: _Options) -> None:
+    """Write the policy in the formats that were asked for, and say so."""
+    if options.policy is not None:
+        fm.Policy.of(problem, solution).save(options.policy)
+    if options.strategy is not None:
+        fm.save_strategy(problem, solution, options.strategy)
+    for path in filter(None, (options.policy, options.strategy)):
+        if not options.as_json:
+            click.echo(f"  saved   {path}")
 
 
 def _solved(problem: fm.Problem, options: _Options) -> fm.Solution:

@@ -13,6 +13,7 @@ from fairmdp.frontiers.family import ALL, Family
 from fairmdp.frontiers.points import Engine, checked_values, frontier_at
 from fairmdp.model.checks import Floats, ReadOnly
 from fairmdp.model.problem import Problem
+from fairmdp.model.quota_text import with_named
 from fairmdp.tables import Table
 
 _EVEN = 11  # values of a quota where none are given
@@ -77,7 +78,7 @@ def frontier_grid(
     problem
         Model and quotas; the others stay as they are.
     first, second
-        Names of the two quotas that move.
+        Names of the two quotas that move; states or ``state/action`` without a quota will do, too.
     first_values, second_values
         What each of them is to owe; by default eleven even shares up to the last that can be met.
     method, tol
@@ -94,6 +95,7 @@ def frontier_grid(
     """
     if first == second or ALL in (first, second):
         raise ProblemError("a grid takes two different quotas by name")
+    problem = with_named(problem, first, second)
     down, across = Family(problem, first), Family(problem, second)
     rows, columns = (
         checked_values(family, _even(family) if given is None else given)

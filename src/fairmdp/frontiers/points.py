@@ -21,6 +21,7 @@ from fairmdp.frontiers.curve import SAME, Frontier
 from fairmdp.frontiers.family import ALL, Family
 from fairmdp.model.checks import Floats, check_count
 from fairmdp.model.problem import Problem
+from fairmdp.model.quota_text import with_named
 from fairmdp.solution.solution import Remark, Solution, Status
 from fairmdp.solvers.lp import solve_lp
 from fairmdp.solvers.warm import WarmSolver
@@ -60,7 +61,8 @@ def frontier(
     problem
         Model and quotas; the others stay as they are.
     quota
-        Name of the quota that moves, or ``"*"`` for a factor on everything that is owed.
+        Name of the quota that moves, or ``"*"`` for a factor on everything that is owed. A state or a
+        ``state/action`` without a quota will do, too.
     values
         Where to look. By default everywhere: all breakpoints, from 0 (or the smallest weight) up to the last
         feasible value; of a cap from 1 (or the largest weight) down.
@@ -88,6 +90,8 @@ def frontier(
     >>> cap.values.round(4), cap.slopes.round(4)                # the cap falls, and so does the gain
     (array([1.    , 0.3816, 0.1   ]), array([0. , 0.9]))
     """
+    if isinstance(quota, str) and quota != ALL:
+        problem = with_named(problem, quota)
     family = Family(problem, quota, bound)
     if values is not None:
         return frontier_at(

@@ -67,6 +67,15 @@ def parse_quotas(problem: Problem, texts: Iterable[str], added: Iterable[Quota] 
     return list(found.values())
 
 
+def with_named(problem: Problem, *names: str) -> Problem:
+    """Return the same problem with quotas of these names that ask for nothing, where there are none yet.
+
+    Names are looked up as by `parse_quota`: a state or a ``state/action`` will do.
+    """
+    unknown = [f"{name}>=0" for name in dict.fromkeys(names) if name not in problem.names]
+    return problem.with_quotas(parse_quotas(problem, unknown)) if unknown else problem
+
+
 def _new_quota(problem: Problem, added: Collection[str], name: str, bounds: dict[str, Any]) -> Quota:
     """Bound on a state or a pair."""
     mdp = problem.mdp

@@ -24,6 +24,7 @@ from fairmdp.errors import FormatError
 from fairmdp.files import read_bytes, write_bytes
 from fairmdp.model.checks import Floats, frozen
 from fairmdp.model.conditional import ConditionalShare
+from fairmdp.model.labels import Labels
 from fairmdp.model.weights import Units
 from fairmdp.solution.solution import Check, Infeasibility, Note, Remark, Solution, Status
 
@@ -45,6 +46,7 @@ _FIELDS_OF_1 = (
     "quota_names", *_PAIR_ARRAYS, *_STATE_ARRAYS, *_QUOTA_ARRAYS,
 )  # fmt: skip
 _FIELDS = (*_FIELDS_OF_1, "tried", "reason", "stopped", "check", "device")
+_NAMES_FIELDS = ("states", "actions", "n_actions")  # in a file of 0.2, so that its policy can be read alone
 _UNITS_FIELDS = ("offset", "scale")  # in a file where some quota has weights
 _WHY_FIELDS = (
     "conflict", "reach", "reach_bias", "common_factor", "factor_bias", "factor_prices",
@@ -68,7 +70,7 @@ def read(path: str | PathLike[str]) -> Solution:
     """Read a solution that `write` wrote; the message of an error begins with the path and the field."""
     data = read_bytes(path, MAX_BYTES)
     try:
-        return _solution(_parsed(data))
+        return _solution(parsed(data))
     except FormatError as error:
         raise FormatError(f"{os.fsdecode(path)}: {error}") from None
     except RecursionError:
@@ -102,6 +104,10 @@ def solution_to_dict(solution: Solution) -> dict[str, Any]:
         fields["units"] = {name: getattr(solution.units, name) for name in _UNITS_FIELDS}
     if solution.conditions:
         fields["conditions"] = [share._asdict() for share in solution.conditions]
+    if (labels := solution.labels) is not None:
+        fields["names"] = {
+            "states": labels.states, "actions": labels.actions, "n_actions": labels.n_actions
+        }  # fmt: skip
     for name in (*_QUOTA_ARRAYS, *_STATE_ARRAYS, *_PAIR_ARRAYS):
         fields[name] = getattr(solution, name)
     return {name: plain(value) for name, value in fields.items()}
@@ -122,7 +128,8 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _parsed(data: bytes) -> Any:
+def parsed(data: bytes) -> Any:
+    """What strict JSON holds; a field that is there twice is refused."""
     try:
         return json.loads(data.decode(), object_pairs_hook=_distinct, parse_constant=_refuse_constant)
     except UnicodeDecodeError as error:
@@ -157,7 +164,8 @@ def _solution(raw: Any) -> Solution:
     version = raw[_VERSION_FIELD]
     if type(version) is not int or version not in (1, VERSION):
         raise FormatError(f"{_VERSION_FIELD}: this is format {_shown(version)}, expected {VERSION}")
-    _check_fields(raw, _FIELDS if version == VERSION else _FIELDS_OF_1, (*_DERIVED, "units", "conditions"))
+    optional = (*_DERIVED, "units", "conditions", "names")
+    _check_fields(raw, _FIELDS if version == VERSION else _FIELDS_OF_1, optional)
     names = _each(raw, "quota_names", _text)
     K = len(names)
     policy, visitation = _vector(raw, "policy"), _vector(raw, "visitation")
@@ -188,6 +196,7 @@ def _solution(raw: Any) -> Solution:
         infeasibility=None if why is None else _infeasibility(_object(raw, "infeasibility"), S, K),
         units=_units(_object(raw, "units"), K) if "units" in raw else Units(),
         conditions=_conditions(raw, K) if "conditions" in raw else (),
+        labels=_labels(_object(raw, "names"), S, SA) if "names" in raw else None,
     )
     follows = _derived(solution)
     for name in follows:
@@ -231,6 +240,32 @@ def _units(raw: dict[str, Any], K: int) -> Units:
             f"units: expected numbers and scales above 0, got {offset[k]} and {scale[k]} at {k}"
         )
     return Units(offset, scale)
+
+
+def _labels(raw: dict[str, Any], S: int, SA: int) -> Labels:
+    """Names of the states and actions, and how many actions each state has."""
+    _check_fields(raw, _NAMES_FIELDS, (), "names.")
+    counts = _each(raw, "n_actions", _count, "names.")
+    if len(counts) != S or sum(counts) != SA:
+        raise FormatError(f"names.n_actions: expected {S} numbers that sum to {SA}")
+    states, actions = (
+        None if raw[name] is None else _each(raw, name, _text, "names.") for name in ("states", "actions")
+    )
+    for name, names, size in (("states", states, S), ("actions", actions, SA)):
+        if names is not None and len(names) != size:
+            raise FormatError(f"names.{name}: expected {size} names, got {len(names)}")
+    labels = Labels(states, actions, np.cumsum([0, *counts]))
+    pairs = None if actions is None else list(zip(labels.s_of.tolist(), actions, strict=True))
+    for name, known in (("states", states), ("actions", pairs)):
+        if known is not None and len(set(known)) < len(known):
+            raise FormatError(f"names.{name}: a name is there twice")
+    return labels
+
+
+def _count(place: str, value: Any) -> int:
+    if type(value) is not int or not 1 <= value < 2**31:
+        raise FormatError(f"{place}: expected how many actions a state has, got {_shown(value)}")
+    return value
 
 
 def _infeasibility(raw: dict[str, Any], S: int, K: int) -> Infeasibility:

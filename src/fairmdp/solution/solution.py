@@ -16,6 +16,7 @@ from fairmdp import solution
 from fairmdp.deadline import Stop
 from fairmdp.model.checks import Floats, ReadOnly
 from fairmdp.model.conditional import ConditionalShare
+from fairmdp.model.labels import Labels
 from fairmdp.model.weights import Units
 from fairmdp.tables import Table
 
@@ -183,6 +184,8 @@ class Solution(ReadOnly):
     infeasibility : Infeasibility or None
         The explanation when ``status`` is INFEASIBLE, unless only the proof was asked for; ``bias`` and
         ``prices`` are then its proof.
+    labels : Labels or None
+        Names of the states and actions, where the model was at hand: `Policy` reads them.
     units : Units
         Turns shares, slacks and prices into the numbers in which the quotas were stated.
     conditions : tuple of ConditionalShare
@@ -214,6 +217,7 @@ class Solution(ReadOnly):
     infeasibility: Infeasibility | None = None
     units: Units = field(default_factory=Units)
     conditions: tuple[ConditionalShare, ...] = ()
+    labels: Labels | None = None
 
     @property
     def has_policy(self) -> bool:

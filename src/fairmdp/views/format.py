@@ -16,7 +16,9 @@ NOTHING = 1e-9
 
 def fixed(value: float | None, digits: int = 4) -> str:
     """A number with so many decimals, such as a share (4) or a gain (6); a dash where there is none."""
-    return f"{value:.{digits}f}" if _known(value) else "-"
+    if value is None or not math.isfinite(value):
+        return "-"
+    return f"{round(value, digits) + 0.0:.{digits}f}"  # never -0.0000
 
 
 def slack(value: float | None) -> str:
@@ -28,7 +30,7 @@ def slack(value: float | None) -> str:
 
 def worst_slack(value: float | None) -> str:
     """The smallest slack in words."""
-    return f"worst slack {slack(value)}" if _known(value) else "nothing owed"
+    return "nothing owed" if slack(value) == "-" else f"worst slack {slack(value)}"
 
 
 def price(value: float | None) -> str:
@@ -71,7 +73,3 @@ def columns(cells: Sequence[Sequence[str]]) -> list[str]:
         "  " + "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in cells
     ]
-
-
-def _known(value: float | None) -> bool:
-    return value is not None and math.isfinite(value)

@@ -270,7 +270,7 @@ def _policy_lines(policy: Json) -> list[str]:
     random, states = policy["random"], policy["of_states"]
     if states > MAX_ROWS:
         rest = ", deterministic in the others" if random < states else ""
-        return [f"  policy  random in {random} of {states} states{rest} (--strategy FILE writes it)"]
+        return [f"  policy  random in {random} of {states} states{rest} (--policy FILE writes it)"]
     cells: list[list[str]] = []
     for state, used in zip(policy["states"], policy["mix"], strict=True):
         mix = [action + (f" {percent(p)}" if len(used) > 1 else "") for action, p in used.items()]

@@ -1,0 +1,4 @@
+from . import file
+from .policy import Policy
+
+__all__ = ["Policy", "file"]
