@@ -69,7 +69,7 @@ class LastMoment:
 def test_rounding_leads_to_no_action_that_is_never_taken(monkeypatch):
     mdp = fm.MDP(np.ones((12, 1)), np.zeros(12), np.zeros(12, int))
     pi = np.append(np.full(10, 0.1), [0.0, 0.0])
-    monkeypatch.setattr(fm.policy.policy, "_generator", lambda rng: rng)
+    monkeypatch.setattr("fairmdp.policy.policy._generator", lambda rng: rng)
     assert fm.Policy.of(mdp, pi).act(0, LastMoment()) == 9
 
 
