@@ -1,5 +1,6 @@
 # The public names and where they are defined: what `import fairmdp` offers, loaded at first use.
 from . import scenarios
+from .audit import Evaluation, evaluate
 from .backends.cuda.device_problem import DeviceProblem
 from .certificate import Verdict, verify
 from .certificate.readout import Readout, readout
@@ -57,6 +58,7 @@ __all__ = [
     "EngineError",
     "EnvironmentSimulator",
     "Estimate",
+    "Evaluation",
     "FairMDPError",
     "FormatError",
     "Frontier",
@@ -84,6 +86,7 @@ __all__ = [
     "__version__",
     "certify",
     "compare",
+    "evaluate",
     "from_gymnasium",
     "frontier",
     "frontier_grid",

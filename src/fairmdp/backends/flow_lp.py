@@ -23,7 +23,7 @@ from scipy.sparse import csr_array, hstack, vstack
 from fairmdp.deadline import Deadline, OutOfTimeError
 from fairmdp.errors import SolverError
 from fairmdp.model.checks import Floats
-from fairmdp.model.problem import Problem
+from fairmdp.model.rows import Rows
 
 Algorithm = Literal["simplex", "ipm", "pdlp"]
 
@@ -65,7 +65,7 @@ class FlowLP:
 
     def __init__(
         self,
-        problem: Problem,
+        problem: Rows,
         c: Floats,
         *,
         extra: csr_array | None = None,

@@ -17,11 +17,20 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from fairmdp.certificate.facts import UNPROVED, LongRun, Stated, Witness, chargeable, find_witness, unknown
+from fairmdp.certificate.facts import (
+    UNPROVED,
+    LongRun,
+    Stated,
+    Witness,
+    chargeable,
+    find_witness,
+    unknown,
+)
 from fairmdp.chains.chain import Chain
 from fairmdp.model.checks import Floats, Ints
 from fairmdp.model.mdp import MDP
 from fairmdp.model.problem import Problem
+from fairmdp.model.rows import Rows
 
 EPS = float(np.finfo(float).eps)
 TINY = 2.0**-1000
@@ -56,7 +65,7 @@ def less_dual_value(problem: Stated, top: float, prices: Floats) -> float:
     return bound + 2 * EPS * (abs(top) + abs(dual)) + TINY if math.isfinite(bound) else math.inf
 
 
-def long_run(problem: Problem, policy: Floats, chain: Chain | None = None) -> LongRun:
+def long_run(problem: Rows, policy: Floats, chain: Chain | None = None) -> LongRun:
     """Proven intervals for the shares and the gain of a policy.
 
     `chain` is its chain, where it is at hand: with the stationary distribution that a solver found, as a

@@ -25,6 +25,7 @@ COMMANDS = {
     "new": "Write a ready-made problem as a file to edit.",
     "solve": "Find the best fair policy, with proof.",
     "verify": "Check a kept solution from the data alone.",
+    "audit": "Judge a policy that is there already, and mend it.",
     "frontier": "What fairness costs: the best gain for every share owed.",
     "compare": "Fair, unconstrained, max-min and uniform policies side by side.",
     "explore": "A page in your browser with a slider for every quota.",

@@ -8,11 +8,15 @@ import click
 
 import fairmdp as fm
 from fairmdp import io, views
-from fairmdp.cli.options import figure_option, json_option, options, problem_options, save_figure
+from fairmdp.cli.options import figure_option, json_option, option, options, problem_options, save_figure
 
 
 @dataclass(frozen=True)
 class _Options:
+    policies: tuple[str, ...] = option(
+        "--policy", multiple=True, metavar="NAME=FILE",
+        help="A policy of yours as one more column, in any format that audit reads. Repeatable.",
+    )  # fmt: skip
     as_json: bool = json_option("comparison")
     figure: str | None = figure_option()
 
@@ -21,7 +25,7 @@ class _Options:
 @problem_options
 @options(_Options)
 def compare(source: io.Source, options: _Options) -> None:
-    """Compare policies for SOURCE: the fair optimum, the optimum without quotas, max-min shares, uniform.
+    """Compare policies for SOURCE: the fair optimum, the optimum without quotas, max-min, uniform, yours.
 
     Shows what each earns, how it treats the groups that the quotas name, and which quotas it breaks. Every
     number is proved by the certificate; a policy whose shares cannot be proved is left out.
@@ -29,7 +33,13 @@ def compare(source: io.Source, options: _Options) -> None:
     problem = source.problem()
     if problem.weighted.all():
         raise click.UsageError("there are no groups to compare: name some with --quota 'state>=0'")
-    seen = fm.compare(problem)
+    own = {}
+    for text in options.policies:
+        name, equals, path = text.partition("=")
+        if not (name and equals and path):
+            raise click.UsageError(f"--policy {text!r}: expected NAME=FILE, such as today=policy.csv")
+        own[name] = io.read_policy(problem, path)
+    seen = fm.compare(problem, own)
     if options.as_json:
         click.echo(views.as_json(views.comparison_data(seen)))
     else:

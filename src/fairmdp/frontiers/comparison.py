@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +12,7 @@ from fairmdp.certificate.readout import Readout, readout
 from fairmdp.chains.policy import uniform_policy
 from fairmdp.errors import ProblemError
 from fairmdp.model.problem import Problem
+from fairmdp.policy.policy import Policy
 from fairmdp.solution.solution import Status
 from fairmdp.solvers.auto import solve
 from fairmdp.solvers.maxmin import solve_max_min
@@ -23,7 +26,8 @@ class Comparison:
     Attributes
     ----------
     policies : dict of str to Readout
-        The policies whose shares are proved: ``fair``, ``no quotas``, ``max-min``, ``uniform``.
+        The policies whose shares are proved: ``fair``, ``no quotas``, ``max-min``, ``uniform``, and those
+        that were given by name.
     left_out : tuple of str
         The others, each with the reason.
     """
@@ -43,10 +47,11 @@ class Comparison:
         )
 
 
-def compare(problem: Problem) -> Comparison:
-    """Compare the fair optimum, the optimum without quotas, max-min shares and the uniform policy.
+def compare(problem: Problem, policies: Mapping[str, Any] | None = None) -> Comparison:
+    """Compare the fair optimum, the optimum without quotas, max-min shares, the uniform policy and others.
 
-    Every number is proved by the certificate; a policy whose shares cannot be proved is left out.
+    ``policies`` are others by name, such as the one in use: anything that `Policy.of` takes. Every number is
+    proved by the certificate; a policy whose shares cannot be proved is left out.
 
     Examples
     --------
@@ -61,12 +66,16 @@ def compare(problem: Problem) -> Comparison:
     if found["fair"].has_policy or not problem.weighted.any():  # else weights may stand in its way
         found["max-min"] = solve_max_min(problem)
     proved = (Status.OPTIMAL, Status.FEASIBLE)
-    policies = {name: s.policy for name, s in found.items() if s.status in proved}
-    policies["uniform"] = uniform_policy(problem.mdp)
+    columns = {name: s.policy for name, s in found.items() if s.status in proved}
+    columns["uniform"] = uniform_policy(problem.mdp)
+    own = {name: Policy.of(problem, given) for name, given in (policies or {}).items()}
+    for name in own:
+        if name in columns:
+            raise ProblemError(f"{name!r} is a policy of ours\n  give yours another name")
     seen, left_out = {}, []
-    for name, policy in policies.items():
+    for name, policy in (columns | own).items():
         try:
-            seen[name] = readout(problem, policy)
+            seen[name] = readout(problem, policy.array if isinstance(policy, Policy) else policy)
         except ProblemError as why:
             left_out.append(f"{name}, because {why}")
     return Comparison(seen, tuple(left_out))

@@ -1,6 +1,7 @@
 # What `fairmdp.io` offers, loaded at first use.
 from . import drn, npz_problem, prism_explicit, toml_problem
 from .gym_model import from_gymnasium
+from .policy_files import read_policy
 from .problem_files import load, save
 from .source import Source, number, parse_like, read_kept
 from .strategy import save_strategy
@@ -15,6 +16,7 @@ __all__ = [
     "parse_like",
     "prism_explicit",
     "read_kept",
+    "read_policy",
     "save",
     "save_strategy",
     "toml_problem",

@@ -117,6 +117,7 @@ METHODS = {
 
 _RELATED = {
     "pdlp": "HiGHS PDLP over all state-action pairs",
+    "mend": "the least change of a given policy, HiGHS simplex over all state-action pairs",
     "max-min": "the largest share that all groups can have, then HiGHS simplex over all state-action pairs",
     "leximin": "max-min shares, group after group, then HiGHS simplex over all state-action pairs",
 }  # what `solve` does not offer

@@ -1,5 +1,6 @@
 # What `fairmdp.views` offers, loaded at first use.
 from . import plots
+from .audit import evaluation_data, evaluation_text
 from .data import (
     as_json,
     certificate_data,
@@ -36,6 +37,8 @@ __all__ = [
     "comparison_text",
     "estimate_data",
     "estimate_text",
+    "evaluation_data",
+    "evaluation_text",
     "frontier_data",
     "frontier_text",
     "grid_data",

@@ -74,7 +74,7 @@ def quotas_data(problem: Problem, *, most: int | None = None) -> list[Json]:
     """What each quota counts and asks for, of the first ones."""
     rows = []
     for k in range(problem.n_quotas)[:most]:
-        low, high = _asked(problem.lower[k], problem.upper[k], problem.at_least[k], problem.at_most[k])
+        low, high = asked_bounds(problem.lower[k], problem.upper[k], problem.at_least[k], problem.at_most[k])
         row: Json = {"name": problem.names[k], "at_least": low, "at_most": high}
         rows.append(row | {"counts": _counted(problem, k), "unit": _unit(problem, k)})
     for condition in problem.conditions[:most]:
@@ -98,7 +98,9 @@ def summary(solution: Solution, *, most: int | None = None) -> Json:
         "quotas": [
             {
                 **rows[k]._asdict(),
-                "asked": _asked(rows[k].at_least, rows[k].at_most, solution.at_least[k], solution.at_most[k]),
+                "asked": asked_bounds(
+                    rows[k].at_least, rows[k].at_most, solution.at_least[k], solution.at_most[k]
+                ),
                 "state": "void" if masses.get(k, 1.0) <= VOID else _state(gaps[k]),
                 "condition": masses.get(k),
             }
@@ -202,7 +204,7 @@ def estimate_data(units: Units, found: Estimate, proof: CertifiedPolicy | None =
     )  # fmt: skip
     record = {"fairmdp_estimate": 1, **_fields(found, names, units)}
     bounds = record["at_least"], record["at_most"], found.at_least, found.at_most
-    record["asked"] = [_asked(*ends) for ends in zip(*map(_list, bounds), strict=True)]
+    record["asked"] = [asked_bounds(*ends) for ends in zip(*map(_list, bounds), strict=True)]
     return record if proof is None else record | {"certificate": certificate_data(units, proof)}
 
 
@@ -251,7 +253,7 @@ def simulation_data(
                 "exact_share": exact.get(name),
                 "at_least": stated["at_least"][k],
                 "at_most": stated["at_most"][k],
-                "asked": _asked(
+                "asked": asked_bounds(
                     stated["at_least"][k], stated["at_most"][k], seen.at_least[k], seen.at_most[k]
                 ),
                 "after_steps": dict(zip(("5%", "50%", "95%"), quantiles[:, k].tolist(), strict=True)),
@@ -293,7 +295,9 @@ def _fields(result: Any, names: Iterable[str], units: Units) -> Json:
     return taken | {name: convert[name](taken[name]) for name in taken.keys() & convert}
 
 
-def _asked(low: float, high: float, at_least: float, at_most: float) -> tuple[float | None, float | None]:
+def asked_bounds(
+    low: float, high: float, at_least: float, at_most: float
+) -> tuple[float | None, float | None]:
     """The bounds that ask for something, in the units of their quota; where none does, the lower one."""
     capped = at_most < 1
     return float(low) if at_least > 0 or not capped else None, float(high) if capped else None

@@ -1,0 +1,8 @@
+"""Any policy judged: what it earns, which quotas it breaks, and the least change that mends it.
+
+The names are listed in ``__init__.pyi`` and imported at their first use.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

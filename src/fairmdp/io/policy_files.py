@@ -1,0 +1,124 @@
+"""Policies from any file that holds one: ours, solutions and estimates, strategies of PRISM and of Storm.
+
+Storm writes a list with the choices of each state, PRISM a line for every state::
+
+    [{"s": {"state": "ward_b"}, "c": [{"index": 2, "labels": ["keep"], "prob": 1.0}]}]
+    (ward_b)=0.25:share+0.75:keep
+
+What stands in either for a state is its name, or its number where the model has no names. Storm says
+``action-label`` under ``origin``, or ``labels``; else ``index`` is the number of the pair in the model.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from os import PathLike
+from typing import Any
+
+from fairmdp.errors import FormatError, ProblemError
+from fairmdp.files import naming, read_bytes
+from fairmdp.model.mdp import MDP
+from fairmdp.model.problem import Problem
+from fairmdp.policy.policy import Policy
+from fairmdp.solution.file import MAX_BYTES, parsed
+from fairmdp.solution.solution import Solution
+
+_SHARE = re.compile(r"(?:^|\+)([0-9.eE+-]+):")  # what begins a part of PRISM's mix
+_OURS = ("fairmdp_policy", "fairmdp_solution")
+
+
+def read_policy(problem: Problem, path: str | PathLike[str]) -> Policy:
+    """Read a policy for a problem, in whatever format it was kept.
+
+    Parameters
+    ----------
+    problem
+        Whose states and actions the file names; what it does not name is named in the error.
+    path
+        A ``.csv`` or ``.json`` that `Policy.save` or a spreadsheet wrote, the file of a solution or of what
+        was learned, a scheduler of Storm (``.json``), or a strategy of PRISM.
+    """
+    path = os.fsdecode(path)
+    ending = os.path.splitext(path)[1].lower()
+    with naming(path):
+        if ending == ".csv":
+            given: Any = Policy.load(path)
+        elif ending == ".json":
+            given = _of_json(problem.mdp, path)
+        else:
+            given = _of_prism(problem.mdp, _text(path))
+        return Policy.of(problem, given)
+
+
+def _of_json(mdp: MDP, path: str) -> Any:
+    raw = parsed(read_bytes(path, MAX_BYTES))
+    if isinstance(raw, list):
+        return _of_storm(mdp, raw)
+    if isinstance(raw, dict) and "fairmdp_solution" in raw:
+        solution = Solution.load(path)
+        if not solution.has_policy:
+            raise ProblemError(f"there is no policy in it: {solution.status.meaning}")
+        return solution if solution.labels is None else Policy.of(solution.labels, solution)
+    if isinstance(raw, dict) and isinstance(raw.get("policy"), list):
+        return raw["policy"]  # what learn has kept
+    return Policy.load(path)
+
+
+def _of_storm(mdp: MDP, rows: list[Any]) -> dict[int, dict[int, float]]:
+    policy: dict[int, dict[int, float]] = {}
+    for k, row in enumerate(rows):
+        try:
+            s, choices = _state(mdp, row["s"]), row["c"]
+            pairs = [_storm_pair(mdp, s, choice) for choice in choices]
+            first = int(mdp.pair_ptr[s])
+            policy[s] = {i - first: c["prob"] for i, c in zip(pairs, choices, strict=True)}
+        except (KeyError, TypeError, IndexError):
+            raise FormatError(
+                f"[{k}]: expected a state and its choices, as in Storm's schedulers: "
+                '{"s": ..., "c": [{"labels": [...], "prob": ...}]}'
+            ) from None
+    return policy
+
+
+def _state(mdp: MDP, said: Any) -> int:
+    """Number of a state that Storm names by its number or by the values of its variables."""
+    if isinstance(said, dict):
+        said = ",".join(map(str, said.values()))
+    return mdp.state_index(said)
+
+
+def _storm_pair(mdp: MDP, s: int, choice: dict[str, Any]) -> int:
+    label = (choice.get("origin") or {}).get("action-label") or next(iter(choice.get("labels") or ()), None)
+    if label is not None:
+        return mdp.pair_index(s, str(label))
+    first, stop = int(mdp.pair_ptr[s]), int(mdp.pair_ptr[s + 1])
+    if not first <= choice["index"] < stop:
+        raise ProblemError(
+            f"choice {choice['index']} is none of state {mdp.state_name(s)}, expected {first} to {stop - 1}"
+        )
+    return int(choice["index"])
+
+
+def _of_prism(mdp: MDP, text: str) -> dict[int, dict[str, float]]:
+    policy: dict[int, dict[str, float]] = {}
+    for k, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        state, equals, mix = line.strip().partition("=")
+        if not equals:
+            raise FormatError(f"line {k}: expected STATE=ACTION, as PRISM's strategies have it")
+        s = mdp.state_index(state[1:-1] if state.startswith("(") and state.endswith(")") else state)
+        if s in policy:
+            raise FormatError(f"line {k}: state {mdp.state_name(s)} is there twice")
+        parts = _SHARE.split(mix)
+        names, shares = (parts[2::2], parts[1::2]) if not parts[0] and len(parts) > 1 else ([mix], ["1"])
+        policy[s] = {name: float(share) for name, share in zip(names, shares, strict=True)}
+    return policy
+
+
+def _text(path: str) -> str:
+    try:
+        return read_bytes(path, MAX_BYTES).decode()
+    except UnicodeDecodeError:
+        raise FormatError("it is not UTF-8 text") from None

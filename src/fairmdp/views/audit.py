@@ -1,0 +1,167 @@
+"""A policy judged, as plain data and in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairmdp.model.problem import Problem
+from fairmdp.views.data import Json, asked_bounds
+from fairmdp.views.format import (
+    MAX_ROWS,
+    asked,
+    columns,
+    fixed,
+    interval,
+    listed,
+    percent,
+    slack,
+    worst_slack,
+)
+
+if TYPE_CHECKING:  # a small solve does without them
+    from fairmdp.audit import Evaluation, Finding, Mended, Outcome
+
+_NARROW = 1e-6  # an interval that is narrower is shown as a number
+_MOST_CHANGES = 12
+_MOST_ENDS = 5
+_WORDS = {"fair": "", "not fair": "NOT MET", "undecided": "undecided"}
+
+
+def evaluation_data(problem: Problem, seen: Evaluation) -> Json:
+    """What is proved of a policy, what the best fair one earns, and what would mend it."""
+    best = seen.best
+    return {
+        "fairmdp_audit": 1,
+        "verdict": seen.verdict,
+        "gain": list(seen.gain),
+        "worst_slack": seen.worst_slack,
+        "behind": None if seen.behind is None else list(seen.behind),
+        "best": {
+            "status": best.status.value,
+            "gain": best.gain,
+            "upper": best.upper,
+            "worst_slack": best.worst_slack,
+        },
+        "quotas": [_finding(problem, k, finding) for k, finding in enumerate(seen.findings)],
+        "outcomes": [_outcome(problem, outcome) for outcome in seen.outcomes],
+        "mended": None if seen.mended is None else _mended(seen.mended),
+        "notes": list(seen.notes),
+    }
+
+
+def evaluation_text(source: str, name: str, problem: Problem, seen: Evaluation) -> str:
+    """Verdict first, then what the policy earns, its quotas, and what would mend it."""
+    data = evaluation_data(problem, seen)
+    broken = [row["quota"] for row in data["quotas"] if row["verdict"] == "not fair"]
+    lines = [
+        f"{source}: {name} is {data['verdict']}" + (f", it breaks {listed(broken)}" if broken else ""),
+        "",
+        f"  gain    {_number(data['gain'], 6)}   {worst_slack(data['worst_slack'])}; {_beside(data)}",
+        "",
+        *_quota_table(data["quotas"]),
+        *_ends(data["outcomes"]),
+        *(_mended_lines(data["mended"]) if data["mended"] else []),
+    ]
+    return "\n".join([*lines, *(f"  note    {note}" for note in data["notes"])])
+
+
+def _finding(problem: Problem, k: int, finding: Finding) -> Json:
+    bounds = asked_bounds(finding.at_least, finding.at_most, problem.at_least[k], problem.at_most[k])
+    return finding._asdict() | {"asked": bounds}
+
+
+def _outcome(problem: Problem, outcome: Outcome) -> Json:
+    ends = problem.units.values(outcome.shares.T).T
+    return {
+        "policy": outcome.part,
+        "of_states": int(outcome.states.size),
+        "states": [problem.mdp.state_name(s) for s in outcome.states[:MAX_ROWS].tolist()],
+        "chance": outcome.chance,
+        "gain": list(outcome.gain),
+        "shares": dict(zip(problem.names, ends.tolist(), strict=True)),
+        "flaw": outcome.flaw,
+    }
+
+
+def _mended(mended: Mended) -> Json:
+    found = mended.solution
+    return {
+        "status": found.status.value,
+        "gain": found.gain,
+        "upper": found.upper,
+        "worst_slack": found.worst_slack,
+        "moved": mended.moved,
+        "changes": [change._asdict() for change in mended.changes],
+    }
+
+
+def _beside(data: Json) -> str:
+    """What the best fair policy earns beside it."""
+    best, behind = data["best"], data["behind"]
+    if behind is None:
+        return "no policy meets the quotas" if best["status"] == "infeasible" else "no policy was proved fair"
+    words = f"the best fair policy earns {fixed(best['gain'], 6)} with {worst_slack(best['worst_slack'])}"
+    more = sum(behind) / 2
+    if abs(more) < _NARROW:
+        return f"{words}, as much"
+    return f"{words}, {fixed(abs(more), 6)} {'more' if more > 0 else 'less'}"
+
+
+def _number(ends: list[float], digits: int = 4) -> str:
+    """A number that is known closely, or else the interval in which it lies."""
+    low, high = ends
+    return fixed((low + high) / 2, digits) if high - low < _NARROW else interval(low, high, f".{digits}f")
+
+
+def _quota_table(rows: list[Json]) -> list[str]:
+    if not rows:
+        return ["  no quotas"]
+    worst = sorted(rows, key=lambda row: -row["short"])[:MAX_ROWS] if len(rows) > MAX_ROWS else rows
+    cells = [["quota", "share", "asked", "short", ""]]
+    for row in worst:
+        short = fixed(row["short"]) if row["verdict"] == "not fair" else "-"
+        shown = _number([row["low"], row["high"]]), asked(row["asked"]), short, _WORDS[row["verdict"]]
+        cells.append([row["quota"], *shown])
+    more = (
+        [f"  ... and {len(rows) - MAX_ROWS} quotas of which less is missing"] if len(rows) > MAX_ROWS else []
+    )
+    return columns(cells) + more
+
+
+def _ends(runs: list[Json]) -> list[str]:
+    """What a run may come to, where there is more than one end."""
+    if len(runs) == 1:
+        return []
+    lines = ["", "  a run ends in one of these, with an estimate of how likely that is:"]
+    for run in runs[:_MOST_ENDS]:
+        where = (
+            listed(run["states"], 3)
+            if run["of_states"] <= 3
+            else f"{run['of_states']} states with {run['states'][0]}"
+        )
+        shares = ", ".join(
+            f"{name} {_number(ends)}" for name, ends in list(run["shares"].items())[:_MOST_ENDS]
+        )
+        lines.append(f"    {100 * run['chance']:.1f} %  {where}: gain {_number(run['gain'], 6)}; {shares}")
+    return lines + ([f"    ... and {len(runs) - _MOST_ENDS} more"] if len(runs) > _MOST_ENDS else [])
+
+
+def _mended_lines(mended: Json) -> list[str]:
+    """The least change that is proved fair."""
+    claim = (
+        "optimal" if mended["status"] == "optimal" else f"no fair policy exceeds {fixed(mended['upper'], 6)}"
+    )
+    lines = [
+        "",
+        f"  mended  by moving {fixed(100 * mended['moved'], 2)} % of the time; proved fair: gain "
+        f"{fixed(mended['gain'], 6)}, {claim}, worst slack {slack(mended['worst_slack'])}",
+    ]
+    for change in mended["changes"][:_MOST_CHANGES]:
+        before, after = _chance(change["before"]), _chance(change["after"])
+        lines.append(f"          {change['state']}: {change['action']} from {before} to {after}")
+    left = len(mended["changes"]) - _MOST_CHANGES
+    return lines + ([f"          ... and {left} more changes"] if left > 0 else [])
+
+
+def _chance(probability: float) -> str:
+    return f"{100 * round(probability):d}%" if probability in (0.0, 1.0) else percent(probability)
