@@ -358,11 +358,11 @@ def proximal_kernels(problem):
     )
     rows = _Rows(kernels, model, scratch.group_of, z, theta >= lam, model.w)
     p, out = cupy.ones(n, np.float32), cupy.zeros(n, np.float32)
-    entries, bends = rows.to.size, (cupy.empty(1), cupy.empty(1))
+    entries, sums = rows.to.size, (cupy.empty(1), cupy.empty(1))
     yield (
-        "bend_rows",
+        "hessian_rows",
         8 * entries + 16 * rows.n_rows + 3 * sector * entries,
-        timed(lambda: rows.bend(p, out, *bends)),
+        timed(lambda: rows.hessian(p, out, *sums)),
     )
 
 

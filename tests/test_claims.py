@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from benchmarks.claims import WORLDS, run
-from scipy.stats import beta as beta_law
+from scipy.stats import beta as beta_distribution
 
 from fairmdp import MDP, Chain, FunctionSimulator, Problem, Quota, Status, learn, scenarios, solve_lp
 from fairmdp.learning.counts import Counts, sample_chunk, seed_stream
@@ -47,11 +47,11 @@ def test_the_level_of_one_row_is_that_of_clopper_and_pearson():
     pairs, s_next = np.repeat([0, 0, 1], [37, 13, 10**6]), np.repeat([0, 1, 0], [37, 13, 10**6])
     counts = Counts.of(pairs, s_next, np.zeros(pairs.size), 2, 2)
     found = trial(owed, counts, np.ones(2), 0.05, 20_000, np.random.default_rng(0))
-    exact = beta_law.ppf(0.05, 13, 37 + 1)
+    exact = beta_distribution.ppf(0.05, 13, 37 + 1)
     assert found.low[0] == pytest.approx(exact / (1 + exact), abs=3e-3)
     capped = owed.with_bounds([0.0], [0.3])
     found = trial(capped, counts, np.ones(2), 0.05, 20_000, np.random.default_rng(0))
-    exact = beta_law.ppf(0.95, 13 + 1, 37)
+    exact = beta_distribution.ppf(0.95, 13 + 1, 37)
     assert found.high[0] == pytest.approx(exact / (1 + exact), abs=3e-3)
 
 

@@ -80,7 +80,7 @@ def test_max_min_of_the_paper_is_a_third():
 
 @pytest.mark.parametrize("seed", range(15))
 def test_nobody_can_raise_the_least_share(seed):
-    """The level is attained, and a hair more for every group is infeasible."""
+    """The level is attained, and a little more for every group is infeasible."""
     problem = random_problem(seed, n_max=10, caps=False)
     if problem.n_quotas < 2:
         pytest.skip("fewer than two groups")

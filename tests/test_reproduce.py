@@ -1,4 +1,4 @@
-"""The paper's experiments: golden numbers of the protocol, laws of 100 runs, tables, figures, screen."""
+"""The paper's experiments: golden numbers of the protocol, means of 100 runs, tables, figures, screen."""
 
 import csv
 import io
@@ -136,7 +136,7 @@ def test_seed_0_is_golden(variant, hundred):
 
 
 @pytest.mark.parametrize("variant, t", HUNDRED_RUNS, ids=str)
-def test_hundred_runs_have_the_known_law(variant, t, hundred):
+def test_hundred_runs_have_the_known_means_and_deviations(variant, t, hundred):
     known = [float(word) for word in HUNDRED_RUNS[variant, t].split()]
     found = [value for quantity in reproduce.QUANTITIES for value in hundred[variant].at(t, quantity)]
     assert found[:10] == pytest.approx(known[:10], abs=6e-7)

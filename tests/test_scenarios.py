@@ -224,13 +224,13 @@ def test_bernoulli_jobs_without_withdrawals_are_multichain():
 def test_one_client_served_at_once(caps, top):
     """With room and servers enough, tomorrow's queue is min(A, cap): every number in closed form."""
     world = {"clients": 1, "queue": 3, "capacity": 5, "arrivals": 1.7, **caps}
-    law = np.array([exp(-1.7) * 1.7**k / factorial(k) for k in range(top)])
-    law = np.append(law, 1 - law.sum())
-    mean = law @ np.arange(top + 1)
+    chance = np.array([exp(-1.7) * 1.7**k / factorial(k) for k in range(top)])
+    chance = np.append(chance, 1 - chance.sum())
+    mean = chance @ np.arange(top + 1)
     problem = jobs(**world, pay=2, limit=1, quota=0.1)
     sol = solve(problem)
     assert sol.gain == pytest.approx(mean / 5, abs=1e-9)
-    assert sol.quotas[0].share == pytest.approx(law[:2].sum(), abs=1e-9)
+    assert sol.quotas[0].share == pytest.approx(chance[:2].sum(), abs=1e-9)
     (flow,) = job_flows(sol.occupancy, **world)
     assert flow[1:] == pytest.approx(
         (mean if caps else 1.7, mean, 0, 0 if caps else 1.7 - mean, mean), abs=1e-9
@@ -334,9 +334,9 @@ def test_hiring_against_all_policies():
     choices = np.array(list(itertools.product(range(4), repeat=6)))
     A = np.eye(6) - P[np.arange(6), choices].transpose(0, 2, 1)
     A[:, -1] = 1
-    laws = np.linalg.solve(A, np.broadcast_to(np.eye(6)[:, [5]], (4096, 6, 1)))[..., 0]
-    assert solve(problem).gain == pytest.approx((laws @ mdp.r[::4]).max(), abs=1e-9)
-    most = (laws @ (problem.members.toarray()[0, ::4])).max()
+    shares_of_all = np.linalg.solve(A, np.broadcast_to(np.eye(6)[:, [5]], (4096, 6, 1)))[..., 0]
+    assert solve(problem).gain == pytest.approx((shares_of_all @ mdp.r[::4]).max(), abs=1e-9)
+    most = (shares_of_all @ (problem.members.toarray()[0, ::4])).max()
     sol = solve(hiring(2, leave=0.2, worth=(1, 0.2), quota=min(1.0, most + 0.01)))
     assert sol.infeasibility.reach == pytest.approx([most], abs=1e-8)
 

@@ -1,6 +1,6 @@
 """Rigorous bounds on the shares and the gain of a policy, and on the best gain, without a mixing time.
 
-For a model ``P0`` of the policy's chain with law ``nu0``, ``Z = (I - P0 + 1 nu0)^-1`` and ``E = P - P0``,
+For a model ``P0`` of the policy's chain with shares ``nu0``, ``Z = (I - P0 + 1 nu0)^-1`` and ``E = P - P0``,
 every true share is, exactly ::
 
     nu @ f = nu0 @ f + nu0 @ E @ h + (nu - nu0) @ E @ h,        h = Z @ f

@@ -359,8 +359,8 @@ class _Run:
                 model, scratch, point.z, point.loose, g / sigma, damping, cg_tol, self.tuning.cg, d
             )
             k.advantages(model, none, d, u)
-            longest, slope, drift, bend = k.along(model, pull, start, point.h, g, d)
-            step = self._line_search(point, centre, sigma, c, u, slope, drift, bend)
+            longest, slope, drift, curvature = k.along(model, pull, start, point.h, g, d)
+            step = self._line_search(point, centre, sigma, c, u, slope, drift, curvature)
             point.radius = _radius(point.radius, step, longest)
             k.advance(model, step, d, u, common, point.radius, point.h, point.q, point.extra)
             if count % 8 == 0:  # rounding adds up
@@ -368,11 +368,11 @@ class _Run:
 
     def _line_search(
         self, point: _Point, centre: Floats, sigma: float, c: Floats, u: Floats, slope: float, drift: float,
-        bend: float,
+        curvature: float,
     ) -> float:  # fmt: skip
         """Step at which the slope has fallen to a fifth; z is left there.
 
-        The proximal term adds ``drift + step * bend`` to the slope.
+        The proximal term adds ``drift + step * curvature`` to the slope.
         """
         k = self.kernels
         low, at_low, high, at_high = 0.0, slope, math.inf, 0.0
@@ -381,7 +381,7 @@ class _Run:
             point.lam, here = k.project(
                 self.model, self.scratch, centre, point.q, u, step, sigma, c, point.lam, point.z, point.theta
             )
-            here += drift + step * bend
+            here += drift + step * curvature
             if abs(here) <= 0.2 * abs(slope):
                 break
             if here < 0:

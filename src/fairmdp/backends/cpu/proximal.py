@@ -245,12 +245,12 @@ def direction(
     while count < most and size > goal:
         count += 1
         _curvature(rows, single, blocks, total, damping, p, Hp)
-        bend = 0.0
+        curvature = 0.0
         for s in range(S):
-            bend += p[s] * Hp[s]
-        if bend <= 0.0:
+            curvature += p[s] * Hp[s]
+        if curvature <= 0.0:
             break
-        a = size / bend
+        a = size / curvature
         new = 0.0
         for s in range(S):
             d[s] += a * p[s]
@@ -267,8 +267,8 @@ def _curvature_rows(model: Model, rows: Scratch, z: F8, loose: Flags) -> tuple[i
     """Gather the rows of H: loose ones, then differences of tight pairs, then blocks of three and more.
 
     A tight block of two rows is one difference with weight ``w1 w2 / (w1 + w2)``; one of a single row
-    bends nothing. Returns the number of loose rows and differences, of blocks, and the weight of the loose
-    rows.
+    adds no curvature. Returns the number of loose rows and differences, of blocks, and the weight of the
+    loose rows.
     """
     indptr, indices, data, pairs, groups, w = model
     ptr, to, value, weight, mean, block = rows.ptr, rows.to, rows.value, rows.weight, rows.mean, rows.block
@@ -399,13 +399,13 @@ def resist(model: Model, pull: float, start: F8, h: F8, g: F8) -> float:
 @njit(cache=True, nogil=True)
 def along(model: Model, pull: float, start: F8, h: F8, g: F8, d: F8) -> tuple[float, float, float, float]:
     """Longest move of a state in direction d; g @ d; slope and curvature of the pull towards the start."""
-    longest, slope, drift, bend = 0.0, 0.0, 0.0, 0.0
+    longest, slope, drift, curvature = 0.0, 0.0, 0.0, 0.0
     for s in range(d.size):
         longest = max(longest, abs(d[s]))
         slope += g[s] * d[s]
         drift += pull * model.w[s] * (h[s] - start[s]) * d[s]
-        bend += pull * model.w[s] * d[s] * d[s]
-    return longest, slope, drift, bend
+        curvature += pull * model.w[s] * d[s] * d[s]
+    return longest, slope, drift, curvature
 
 
 @njit(cache=True, nogil=True)

@@ -230,18 +230,18 @@ extern "C" __global__ void along(
     i64 n, const double* w, double pull, const double* start, const double* h, const double* g, const double* d,
     double* board, double* numbers
 ) {
-    double longest = 0, slope = 0, drift = 0, bend = 0;
+    double longest = 0, slope = 0, drift = 0, curvature = 0;
     for (i64 s = thread(); s < n; s += threads()) {
         const double held = pull * w[s] * d[s];
         longest = fmax(longest, fabs(d[s]));
         slope += g[s] * d[s];
         drift += held * (h[s] - start[s]);
-        bend += held * d[s];
+        curvature += held * d[s];
     }
     leave(LARGEST, longest, 0, board);
     leave(SUM, slope, 1, board);
     leave(SUM, drift, 2, board);
-    leave(SUM, bend, 3, board);
+    leave(SUM, curvature, 3, board);
     finish(0, 1, 3, board, numbers);
 }
 
@@ -359,32 +359,32 @@ extern "C" __global__ void curvature_rows(
 }
 
 // out += weight (a p) a over the single rows. Numbers: what they add to p H p.
-extern "C" __global__ void bend_rows(
+extern "C" __global__ void hessian_rows(
     i64 rows, const i64* starts, const int* to, const float* value, const double* weight, const float* p,
     float* out, double* board, double* numbers
 ) {
-    double bend = 0;
+    double curvature = 0;
     for (i64 line = group(); line < rows; line += groups()) {
         if (weight[line] < 0) continue;
         double along = 0;
         for (i64 k = starts[line] + lane(); k < starts[line + 1]; k += LANES) along += value[k] * p[to[k]];
         along = lane_sum(along);
         const double y = weight[line] * along;
-        if (lane() == 0) bend += y * along;
+        if (lane() == 0) curvature += y * along;
         for (i64 k = starts[line] + lane(); k < starts[line + 1]; k += LANES)
             atomicAdd(&out[to[k]], (float)(y * value[k]));
     }
-    leave(SUM, bend, 0, board);
+    leave(SUM, curvature, 0, board);
     finish(0, 0, 1, board, numbers);
 }
 
 // The same over the blocks, less the mean of each; `blocks` are their groups, `seen` has room for a number a row.
-extern "C" __global__ void bend_blocks(
+extern "C" __global__ void hessian_blocks(
     i64 n_blocks, const i64* blocks, const i64* first, const i64* line_starts, const i64* starts, const int* to,
     const float* value, const double* weight, const float* p, double* seen, float* out, double* board,
     double* numbers
 ) {
-    double bend = 0;
+    double curvature = 0;
     for (i64 b = thread(); b < n_blocks; b += threads()) {
         const i64 from = line_starts[first[blocks[b]]], stop = line_starts[first[blocks[b] + 1]];
         double mean = 0, mass = 0;
@@ -398,15 +398,15 @@ extern "C" __global__ void bend_blocks(
         mean /= mass;
         for (i64 line = from; line < stop; line++) {
             const double y = -weight[line] * (seen[line] - mean);
-            bend += y * seen[line];
+            curvature += y * seen[line];
             for (i64 k = starts[line]; k < starts[line + 1]; k++) atomicAdd(&out[to[k]], (float)(y * value[k]));
         }
     }
-    leave(SUM, bend, 0, board);
+    leave(SUM, curvature, 0, board);
     finish(0, 0, 1, board, numbers);
 }
 
-// Conjugate gradients keep their numbers on the device: now = {size, mean p}, bend = the parts of p H p from the
+// Conjugate gradients keep their numbers on the device: now = {size, mean p}, curvature = the parts of p H p from the
 // rest, the single rows and the blocks, next = {size, mean of left / diagonal}. The steps below are those of
 // kernels/proximal.py, `direction`.
 
@@ -434,22 +434,22 @@ extern "C" __global__ void cg_product(
     float* out, double* board, double* numbers
 ) {
     const double common = total[0] > 0 ? now[1] / total[0] : 0;
-    double bend = 0;
+    double curvature = 0;
     for (i64 s = thread(); s < n; s += threads()) {
         const double rest = damping[s] * p[s] - common * mean[s];
-        bend += p[s] * rest;
+        curvature += p[s] * rest;
         out[s] = rest;
     }
-    leave(SUM, bend, 0, board);
+    leave(SUM, curvature, 0, board);
     finish(0, 0, 1, board, numbers);
 }
 
-// d += a p, left -= a out with a = size / bend, or nothing where H does not bend. Numbers: next.
+// d += a p, left -= a out with a = size / curvature, or nothing where H is flat. Numbers: next.
 extern "C" __global__ void cg_step(
-    i64 n, const double* now, const double* bend, const float* diagonal, const float* mean, const float* p,
+    i64 n, const double* now, const double* curvature, const float* diagonal, const float* mean, const float* p,
     const float* out, double* d, double* left, double* board, double* numbers
 ) {
-    const double bends = bend[0] + bend[1] + bend[2], a = bends > 0 ? now[0] / bends : 0;
+    const double along = curvature[0] + curvature[1] + curvature[2], a = along > 0 ? now[0] / along : 0;
     double size = 0, common = 0;
     for (i64 s = thread(); s < n; s += threads()) {
         d[s] += a * p[s];
@@ -471,16 +471,16 @@ extern "C" __global__ void cg_turn(
 ) {
     const double b = now[0] > 0 ? next[0] / now[0] : 0, along = next[1] + b * now[1];
     const double common = total[0] > 0 ? along / total[0] : 0;
-    double bend = 0;
+    double curvature = 0;
     for (i64 s = thread(); s < n; s += threads()) {
         const float turned = left[s] / diagonal[s] + b * p[s];
         const double rest = damping[s] * turned - common * mean[s];
         p[s] = turned;
-        bend += turned * rest;
+        curvature += turned * rest;
         out[s] = rest;
     }
     if (thread() == 0) then[0] = next[0], then[1] = along;
-    leave(SUM, bend, 0, board);
+    leave(SUM, curvature, 0, board);
     finish(0, 0, 1, board, numbers);
 }
 

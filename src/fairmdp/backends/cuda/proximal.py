@@ -109,16 +109,15 @@ class CudaProximal:
         rows = _Rows(self, model, scratch.group_of, z, loose, damping)
         left, p, out = xp.empty(S), xp.empty(S, np.float32), xp.empty(S, np.float32)
         d.fill(0.0)
-        now, then, following, bend = xp.empty(2), xp.empty(2), xp.empty(2), xp.zeros(3)
-        rest, of_rows, of_blocks = bend[:1], bend[1:2], bend[2:]
+        now, then, following, curvature = xp.empty(2), xp.empty(2), xp.empty(2), xp.zeros(3)
+        rest, of_rows, of_blocks = curvature[:1], curvature[1:2], curvature[2:]
         launcher.reduce(alone, "cg_begin", S, S, g, rows.diagonal, rows.mean, left, p, out=now)
         goal = tol * tol * float(now[0])
         launcher.reduce(alone, "cg_product", S, S, now, rows.total, damping, rows.mean, p, out, out=rest)
         for count in range(1, most + 1):
-            rows.bend(p, out, of_rows, of_blocks)
-            launcher.reduce(
-                alone, "cg_step", S, S, now, bend, rows.diagonal, rows.mean, p, out, d, left, out=following
-            )
+            rows.hessian(p, out, of_rows, of_blocks)
+            step = now, curvature, rows.diagonal, rows.mean, p, out, d, left
+            launcher.reduce(alone, "cg_step", S, S, *step, out=following)
             launcher.reduce(
                 alone, "cg_turn", S, S, now, following, rows.total, damping, rows.diagonal, rows.mean, left,
                 p, out, then, out=rest,
@@ -138,8 +137,9 @@ class CudaProximal:
     ) -> tuple[float, float, float, float]:
         """Longest move of a state in direction d; g @ d; slope and curvature of the pull to the start."""
         args = d.size, model.w, float(pull), start, h, g, d
-        longest, slope, drift, bend = self._numbers(self._alone(model), "along", d.size, *args, columns=4)
-        return longest, slope, drift, bend
+        numbers = self._numbers(self._alone(model), "along", d.size, *args, columns=4)
+        longest, slope, drift, curvature = numbers
+        return longest, slope, drift, curvature
 
     def advance(
         self, model: Model, step: float, d: Any, u: Any, common: float, radius: float, h: Any, q: Any,
@@ -270,13 +270,13 @@ class _Rows:
         self.seen = xp.empty(self.n_rows if self.blocks.size else 0)
         self._variant = self._alone._replace(lanes=self.launcher.row_lanes(entries / max(self.n_rows, 1)))
 
-    def bend(self, p: Any, out: Any, of_rows: Any, of_blocks: Any) -> None:
+    def hessian(self, p: Any, out: Any, of_rows: Any, of_blocks: Any) -> None:
         """Out += H p / sigma but for the mean of the loose rows; what rows and blocks add to p H p."""
         lines, n = (self.starts, self.to, self.value, self.weight), self.n_rows
-        self.launcher.reduce(self._variant, "bend_rows", n, n, *lines, p, out, out=of_rows)
+        self.launcher.reduce(self._variant, "hessian_rows", n, n, *lines, p, out, out=of_rows)
         if self.blocks.size:
             n = self.blocks.size
             self.launcher.reduce(
-                self._alone, "bend_blocks", n, n, self.blocks, self.groups, self.line_starts, *lines, p,
+                self._alone, "hessian_blocks", n, n, self.blocks, self.groups, self.line_starts, *lines, p,
                 self.seen, out, out=of_blocks,
             )  # fmt: skip
