@@ -289,8 +289,8 @@ def test_wrong_prism_files_are_named(tmp_path, ending, old, new, message):
 @pytest.mark.parametrize(
     "old, new, message",
     [
-        ("@type: MDP", "@type: CTMC", "@type is 'ctmc', expected MDP or DTMC; rates"),
-        ("@type: MDP", "@type: Markov Automaton", "@type is 'markov automaton'"),
+        ("@type: MDP", "@type: SMG", "@type is 'smg', expected MDP, DTMC, CTMC or MA"),
+        ("@type: MDP", "@type: Markov Automaton", "there are 0 exit rates, expected 3"),
         ("@type: MDP", "@type: POMDP", "@type is 'pomdp'"),
         ("@type: MDP", "", "@type is 'nothing'"),
         ("@parameters\n", "@parameters\nq", "not plain numbers"),

@@ -447,3 +447,55 @@ def test_reports_speak_in_the_unit_of_time():
     assert surprises(problem, solution, seen) == ()
     edges = views.solution_data(problem, solution)["graph"]["edges"]
     assert sorted(edge["flow"] for edge in edges) == pytest.approx([0.5, 0.5])
+
+
+CTMC = """\
+@type: CTMC
+@parameters
+
+@reward_models
+pay
+@nr_states
+3
+@nr_choices
+3
+@model
+state 0 !0.125 [10] init up
+\taction 0 [0]
+\t\t1 : 0.125
+state 1 !0.5 [0] down
+\taction 0 [-20]
+\t\t0 : 0.25
+\t\t2 : 0.25
+state 2 !1 [0] down
+\taction 0 [0]
+\t\t0 : 1
+"""
+
+
+@pytest.mark.parametrize("kind", ["CTMC", "MA", "Markov Automaton"])
+def test_chains_of_storm_in_continuous_time(tmp_path, kind):
+    """Up 8 h, then 2 h down, and in half of the cycles one hour more: 8 of 10.5 hours."""
+    text = CTMC.replace("CTMC", kind)
+    if kind != "CTMC":
+        text = text.replace("1 : 0.125", "1 : 1").replace(": 0.25", ": 1/2")
+    path = tmp_path / "shop.drn"
+    path.write_text(text)
+    problem = load(path)
+    assert problem.mdp.durations == pytest.approx([8, 2, 1]) and problem.names == ("up", "down")
+    solution = holds(problem, solve(problem))
+    assert solution.gain == pytest.approx((80 - 20) / 10.5, abs=ALMOST)
+    assert solution.shares == pytest.approx([8 / 10.5, 2.5 / 10.5], abs=ALMOST)
+
+
+def test_states_without_time_are_refused(tmp_path):
+    path = tmp_path / "shop.drn"
+    path.write_text(CTMC.replace("CTMC", "MA").replace("!1 ", "!0 "))
+    with pytest.raises(FormatError, match="state 2 has the exit rate 0; 1 states take no time"):
+        load(path)
+    path.write_text(CTMC.replace("CTMC", "MA").replace("!1 ", ""))
+    with pytest.raises(FormatError, match="there are 2 exit rates, expected 3"):
+        load(path)
+    path.write_text(CTMC.replace("CTMC", "MA").replace("!1 ", "!fast "))
+    with pytest.raises(FormatError, match="exit rate"):
+        load(path)

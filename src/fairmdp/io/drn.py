@@ -1,4 +1,4 @@
-"""Problems as Storm's explicit files, DRN (direct encoding), of MDPs and DTMCs.
+"""Problems as Storm's explicit files, DRN (direct encoding), of MDPs, DTMCs, CTMCs and Markov automata.
 
 ::
 
@@ -20,6 +20,11 @@
 
 What a state pays, in brackets, is added to what each of its actions pays. A comment after a state, in which
 Storm keeps its variables, is its name.
+
+In continuous time a state has an exit rate after its number, ``state 0 !2.5``. A CTMC states rates instead of
+probabilities; several actions in a state make it a CTMDP, which Storm has no name for. What a state pays is then
+per unit of time, what an action pays is paid when it ends. A Markov automaton decides in states that take no
+time (``!0``); a model here has no such states, so that one that has them is refused.
 """
 
 from __future__ import annotations
@@ -44,6 +49,7 @@ from fairmdp.io.explicit_model import (
 from fairmdp.io.tokens import MAX_BYTES, Tokens
 from fairmdp.model.checks import Bools, Floats, Ints
 from fairmdp.model.problem import Problem
+from fairmdp.model.time import jumps
 
 _COMMENT = b"//"
 _MODEL = re.compile(rb"^@model[ \t\r]*$", re.MULTILINE)
@@ -51,7 +57,9 @@ _NAME = re.compile(rb"^[ \t]*//\[(.*)\][ \t\r]*$", re.MULTILINE)
 _LABEL = re.compile(r'"([^"]*)"|([^\s"]+)')
 _BARE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _NO_LABEL = "__NOLABEL__"
-_KINDS = ("mdp", "dtmc")
+_EXIT = re.compile(rb"^([ \t]*state[ \t]+[0-9]+[ \t]+)(!\S+)", re.MULTILINE)
+_KINDS = ("mdp", "dtmc", "ctmc", "ma", "markov automaton")
+_IN_TIME = _KINDS[2:]
 _MAX_REWARDS = 100
 
 
@@ -91,8 +99,9 @@ class _Head:
         kind = " ".join(self.sections.get("@type", ["nothing"])).lower()
         if kind not in _KINDS:
             raise FormatError(
-                f"@type is {kind[:40]!r}, expected MDP or DTMC; rates and observations are not read"
+                f"@type is {kind[:40]!r}, expected MDP, DTMC, CTMC or MA; observations are not read"
             )
+        self.kind = kind
         value_type = " ".join(self.sections.get("@value_type", ["double"])).lower()
         if self.sections.get("@parameters") or value_type not in ("double", "rational"):
             raise FormatError("its probabilities are not plain numbers (@parameters or @value_type)")
@@ -122,6 +131,9 @@ class _Body:
     """The lines below ``@model``: states, their actions, where these lead."""
 
     def __init__(self, data: bytes, line: int, head: _Head) -> None:
+        self._exits = _EXIT.findall(data) if head.kind in _IN_TIME else []
+        if self._exits:  # a rate is no reward and no label, and lines stay where they are
+            data = _EXIT.sub(lambda found: found[1] + b" " * len(found[2]), data)
         self._head, self._data = head, data
         self._tokens = tokens = Tokens(data, _COMMENT, line=line)
         is_state, is_action = tokens.is_word(tokens.first, b"state"), tokens.is_word(tokens.first, b"action")
@@ -147,10 +159,30 @@ class _Body:
         if reward is not None:
             lines, amounts = self._brackets.amounts(reward, self._head.constants)
             paid[lines] = amounts
-        r = paid[self._states][self.s_of] + np.where(self._is_action, paid[self._rows], 0.0)
-        return Explicit(
-            self._transitions(), r, self.s_of, self._labels(), self._state_names(), self._actions()
-        )
+        of_state, of_action = paid[self._states][self.s_of], np.where(self._is_action, paid[self._rows], 0.0)
+        P, r, durations = self._transitions(), of_state + of_action, None
+        if self._head.kind == "ctmc":
+            P, r, durations = jumps(P, of_state, self.s_of, of_action)
+        elif self._head.kind in _IN_TIME:
+            durations = 1 / self._exit_rates()[self.s_of]
+            r = of_state * durations + of_action
+        names = self._state_names(), self._actions()
+        return Explicit(P, r, self.s_of, self._labels(), *names, durations)
+
+    def _exit_rates(self) -> Floats:
+        """Exit rate of each state, (S,)."""
+        if len(self._exits) != self._states.size:
+            raise FormatError(f"there are {len(self._exits)} exit rates, expected {self._states.size}")
+        text = b" ".join(rate[1:] for _, rate in self._exits)
+        tokens = Tokens(text, _COMMENT)
+        rates = tokens.floats(np.arange(self._states.size), "an exit rate", self._head.constants)
+        if not (rates > 0).all():
+            s = int(np.argmin(rates > 0))
+            raise FormatError(
+                f"state {s} has the exit rate {rates[s]:g}; {(~(rates > 0)).sum()} states take no time\n"
+                "  states that take no time are not read: decide when the state before them is left"
+            )
+        return rates
 
     def _check_states(self, named: Bools) -> None:
         tokens = self._tokens

@@ -48,6 +48,7 @@ class Explicit:
     labels: Mapping[str, Ints] = field(default_factory=dict)  # states of each label
     states: Sequence[str] | None = None
     actions: Sequence[str] | None = None  # (C,), empty where a choice has no name
+    durations: Floats | None = None  # (C,)
 
     def problem(self) -> Problem:
         """Return the problem that the model and its labels make."""
@@ -62,6 +63,9 @@ class Explicit:
         if self.actions is not None:
             given = [*self.actions, *[""] * stuck.size]
             actions = _distinct(s_of, [given[i] for i in order])
+        durations = None
+        if self.durations is not None:
+            durations = np.concatenate([self.durations, np.ones(stuck.size)])[order]
         mdp = MDP(
             _with_loops(_rescaled(self.P), stuck, order),
             np.concatenate([self.r, np.zeros(stuck.size)])[order],
@@ -69,6 +73,7 @@ class Explicit:
             states=self.states,
             actions=actions,
             initial=_uniform_over(labels.pop(INIT, None), n_states),
+            durations=durations,
         )
         return Problem(mdp, [Quota(name, states=states, at_least=0.0) for name, states in labels.items()])
 
