@@ -140,6 +140,40 @@ def test_weighted_quotas_are_judged_in_their_units():
     assert row.low == pytest.approx(mean) and row.short == pytest.approx(mean - 52) and row.at_most == 52
 
 
+def test_steps_that_take_time():
+    shop = fm.MDP(
+        [[0, 1], [1, 0], [1, 0]], [80.0, -30.0, -4.0], [0, 1, 1], states=["up", "down"],
+        actions=["run", "quick", "slow"], durations=[8.0, 1.0, 3.0],
+    )  # fmt: skip
+    problem = fm.Problem(shop, [fm.Quota("up", states=["up"], at_least=0.8)])
+    seen = fm.evaluate(problem, {"up": "run", "down": "slow"})
+    assert seen.gain == pytest.approx((76 / 11, 76 / 11)) and seen.findings[0].high == pytest.approx(8 / 11)
+    # 8 / (8 + 1 q + 3 (1 - q)) = 0.8 for q = 1/2: of the time, 0.8, 0.05 and 0.15, where it was 8/11, 0, 3/11
+    assert seen.mended.solution.policy == pytest.approx([1, 0.5, 0.5], abs=1e-6)
+    assert seen.mended.moved == pytest.approx(3 / 11 - 0.15, abs=1e-6)
+    still = fm.MDP(
+        [[1, 0, 0], [0, 1, 0], [0.5, 0.5, 0]], [4.0, 6.0, 0], [0, 1, 2], durations=[2.0, 3.0, 1.0],
+        initial=[0, 0, 1],
+    )  # fmt: skip
+    both = fm.evaluate(fm.Problem(still), [1.0, 1, 1]).outcomes
+    assert [o.gain for o in both] == [pytest.approx((2, 2))] * 2 and [o.chance for o in both] == [0.5, 0.5]
+
+
+def test_conditional_quotas_are_judged_by_their_part():
+    part = fm.Quota("a1 in s1", pairs=[("s1", "a1")], of=["s1"], at_most=0.3)
+    problem = fm.Problem(THREE.mdp, [part])
+    seen = fm.evaluate(problem, {"s0": "a0", "s1": {"a0": 0.25, "a1": 0.75}, "s2": "a0"})
+    row = seen.findings[0]
+    assert (row.low, row.high) == pytest.approx((0.75, 0.75)) and row.at_most == 0.3
+    assert row.short == pytest.approx(0.45) and row.verdict == "not fair"
+    assert seen.mended.solution.policy[3] == pytest.approx(0.3, abs=1e-6)
+    never = fm.Problem(
+        split(0).mdp, [fm.Quota("toss", pairs=[("start", "toss")], of=["start"], at_least=0.5)]
+    )
+    void = fm.evaluate(never, {"left": "stay", "right": "stay", "start": "lean"})
+    assert np.isnan(void.findings[0].low) and void.verdict == "fair"
+
+
 @pytest.mark.parametrize("name", ["p.csv", "p.json", "s.json", "storm.json", "prism.txt"])
 def test_any_file_of_a_policy_is_read(tmp_path, name):
     problem, path = fm.scenarios.three_state([0.1, 0.1, 0.25]), tmp_path / name

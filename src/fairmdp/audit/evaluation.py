@@ -167,15 +167,12 @@ def evaluate(problem: Problem, policy: Any, *, tol: float = 1e-6, seconds: float
 
 
 def _findings(problem: Problem, runs: tuple[Outcome, ...]) -> Iterator[Finding]:
-    low = np.min([run.shares[:, 0] for run in runs], axis=0)
-    high = np.max([run.shares[:, 1] for run in runs], axis=0)
-    shares = np.array([run.shares for run in runs])  # (runs, K, 2)
-    worst, sure = _slacks_of(problem, shares)
-    units = problem.units
-    ends = units.values(low), units.values(high), problem.lower, problem.upper
-    short = units.spans(np.where(sure.min(axis=0) < -FAIR_TOL, -sure.min(axis=0), 0.0))
-    columns = [*(column.tolist() for column in ends), short.tolist()]
+    values, (lower, upper) = np.array([run.values for run in runs]), problem.stated_bounds  # (runs, K, 2)
+    worst, sure = _slacks_of(problem, np.array([run.shares for run in runs]))
     broken, met = sure.min(axis=0) < -FAIR_TOL, worst.min(axis=0) >= -FAIR_TOL
+    short = np.fmax(lower - values[..., 1], values[..., 0] - upper).max(axis=0, initial=0.0)
+    ends = np.fmin.reduce(values[..., 0]), np.fmax.reduce(values[..., 1])
+    columns = [column.tolist() for column in (*ends, lower, upper, np.where(broken, short, 0.0))]
     verdicts = np.where(broken, NOT_FAIR, np.where(met, FAIR, UNDECIDED)).tolist()
     yield from map(Finding, problem.names, *columns, verdicts)
 

@@ -73,12 +73,12 @@ def mend(problem: Problem, policy: Policy, best: Solution, deadline: Deadline) -
     ``best`` is a solution of the problem, whose prices prove what the mended policy could still earn.
     """
     before = occupancy(problem, policy)
-    program = _Program(problem, before, deadline)
+    program = _Program(problem.uniform, before, deadline)
     typical = _typical(problem, policy, before)
 
     def claim(x: Floats, *notes: Note) -> Solution:
         # What was done before where no time is spent now may hold a run there: then all leads to the rest.
-        for pi in (_near(problem, x, typical), policy_of(problem.mdp, x)):
+        for pi in (_near(problem, x, typical), _decisions(problem, x)):
             found = certify_policy(
                 problem, pi, best.bias, best.prices, tol=best.tol, method="mend", notes=notes,
                 counters={"seconds": time.perf_counter() - began},
@@ -94,7 +94,7 @@ def mend(problem: Problem, policy: Policy, best: Solution, deadline: Deadline) -
             return None
         found = claim(x)
         if found.status is Status.UNDECIDED:
-            backend = CpuBackend(problem)
+            backend = CpuBackend(problem.uniform)
             spread = uniform_spread(backend)
             if spread is not None:
                 found = connect(problem, found, backend.scale, spread, program.least, claim)
@@ -148,9 +148,14 @@ class _Program:
         return (nearest if richest is None else richest).x
 
 
+def _decisions(problem: Problem, x: Floats) -> Floats:
+    """Policy of an occupancy, with its probabilities per decision where steps take time, (SA,)."""
+    return problem.mdp.per_decision(policy_of(problem.mdp.uniform, x))
+
+
 def _typical(problem: Problem, policy: Policy, x: Floats) -> Floats:
     """The policy, or of a mixture the stationary one that spends its time alike, (SA,)."""
-    return policy.array if not policy.is_mixture else policy_of(problem.mdp, x)
+    return policy.array if not policy.is_mixture else _decisions(problem, x)
 
 
 def _near(problem: Problem, x: Floats, typical: Floats) -> Floats:
@@ -158,7 +163,7 @@ def _near(problem: Problem, x: Floats, typical: Floats) -> Floats:
     mdp = problem.mdp
     nu = np.add.reduceat(x, mdp.pair_ptr[:-1])
     idle = (nu <= NO_MASS / mdp.n_states)[mdp.s_of]
-    return np.where(idle, typical, policy_of(mdp, x))
+    return np.where(idle, typical, _decisions(problem, x))
 
 
 def _changes(problem: Problem, typical: Floats, before: Floats, found: Solution) -> list[Change]:

@@ -6,6 +6,7 @@ policy uses there, none of which leaves it. So the certificate for one closed cl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from fairmdp.certificate import rounded
 from fairmdp.certificate.facts import LongRun
 from fairmdp.chains.chain import Chain
 from fairmdp.model.checks import Floats, Ints, ReadOnly
+from fairmdp.model.conditional import VOID, Condition
 from fairmdp.model.mdp import MDP
 from fairmdp.model.problem import Problem
 from fairmdp.model.rows import PlainRows
@@ -38,6 +40,8 @@ class Outcome(ReadOnly):
         Interval that contains the long-run average reward.
     shares : ndarray
         Interval that contains the share of each quota's set, (K, 2).
+    values : ndarray
+        The same in what the quotas were stated in: shares, means of weights, parts of a condition, (K, 2).
     flaw : str
         Why nothing could be proved, or nothing.
     """
@@ -47,6 +51,7 @@ class Outcome(ReadOnly):
     chance: float
     gain: tuple[float, float]
     shares: Floats
+    values: Floats
     flaw: str = ""
 
 
@@ -67,7 +72,7 @@ def occupancy(problem: Problem, policy: Policy) -> Floats:
     for pi, weight in zip(policy.parts, policy.weights, strict=True):
         chain = Chain.of(mdp, pi)
         nu = chain.shares if len(chain.closed_classes) == 1 else chain.shares_from(_initial(mdp))
-        x += weight * pi * nu[mdp.s_of]
+        x += weight * mdp.per_step(pi) * nu[mdp.s_of]
     return x
 
 
@@ -76,13 +81,12 @@ def _of_part(problem: Problem, pi: Floats, part: int, weight: float) -> Iterator
     classes = chain.closed_classes
     if len(classes) == 1:
         run = rounded.long_run(problem, pi, chain)
-        yield Outcome(part, classes[0], weight, run.gain, run.shares, run.reason)
+        yield _outcome(problem, run, part, classes[0], weight)
         return
     entered = chain.shares_from(_initial(problem.mdp))
     for states in classes:
         run = _within(problem, pi, states)
-        chance = weight * float(entered[states].sum())
-        yield Outcome(part, states, chance, run.gain, run.shares, run.reason)
+        yield _outcome(problem, run, part, states, weight * float(entered[states].sum()))
 
 
 def _within(problem: Problem, pi: Floats, states: Ints) -> LongRun:
@@ -91,7 +95,8 @@ def _within(problem: Problem, pi: Floats, states: Ints) -> LongRun:
     number = np.full(mdp.n_states, -1)
     number[states] = np.arange(states.size)
     pairs = np.flatnonzero((number[mdp.s_of] >= 0) & (pi > 0))
-    small = MDP(mdp.P[pairs][:, states], mdp.r[pairs], number[mdp.s_of[pairs]])
+    durations = None if mdp.durations is None else mdp.durations[pairs]
+    small = MDP(mdp.P[pairs][:, states], mdp.r[pairs], number[mdp.s_of[pairs]], durations=durations)
     members = problem.members[:, pairs]
     members.eliminate_zeros()
     counted = np.flatnonzero(np.diff(members.indptr))  # a quota that counts nothing here has no share
@@ -99,7 +104,31 @@ def _within(problem: Problem, pi: Floats, states: Ints) -> LongRun:
     run = rounded.long_run(rows, pi[pairs])
     shares = np.zeros((problem.n_quotas, 2))
     shares[counted] = run.shares
-    return LongRun(run.gain, shares, run.error, run.flaw)
+    visitation = np.zeros(mdp.n_states)
+    if run.visitation is not None:
+        visitation[states] = run.visitation
+    return LongRun(run.gain, shares, run.error, run.flaw, visitation)
+
+
+def _outcome(problem: Problem, run: LongRun, part: int, states: Ints, chance: float) -> Outcome:
+    values = problem.units.values(run.shares.T).T
+    for condition in problem.conditions:
+        k = condition.quota
+        values[k] = _parts(condition, values[k], problem.mdp.s_of, run)
+    return Outcome(part, states, chance, run.gain, run.shares, values, run.reason)
+
+
+def _parts(condition: Condition, means: Floats, s_of: Ints, run: LongRun) -> list[float]:
+    """Ends of the part of a condition's time, from those of the mean of its weights; NaN where it is void."""
+    if run.visitation is None:
+        return [0.0, 1.0]
+    mass = float(run.visitation[np.unique(s_of[condition.of])].sum())
+    least, most = max(mass - run.error, 0.0), mass + run.error
+    if most <= VOID:
+        return [math.nan, math.nan]
+    over = [least if outward else most for outward in (means[0] < 0, means[1] > 0)]
+    ends = [m / mass if mass > 0 else math.copysign(math.inf, m) for m, mass in zip(means, over, strict=True)]
+    return [min(max(condition.bound + end, 0.0), 1.0) for end in ends]
 
 
 def _initial(mdp: MDP) -> Floats:

@@ -44,8 +44,8 @@ def audit(source: io.Source, policy_file: str, options: _Options) -> None:
     """Judge POLICY on SOURCE: what it earns, which quotas it breaks, and the least change that mends it.
 
     POLICY is a .csv with the columns state, action and probability, what `solve --policy`, `solve -o` or
-    learn wrote, a scheduler of Storm (.json) or a strategy of PRISM. Shares and gain are proved by the certificate,
-    for each end where runs may end differently; the mended policy is shown once it is proved fair.
+    learn wrote, a scheduler of Storm (.json) or a strategy of PRISM. Shares and gain are proved, for each end
+    where runs may end differently; the mended policy is shown once it is proved fair.
 
     Exit codes: 0 fair, 3 not fair, 4 undecided.
 

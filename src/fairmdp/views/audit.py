@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairmdp.model.problem import Problem
-from fairmdp.views.data import Json, asked_bounds
+from fairmdp.views.data import Json, asked_bounds, per
 from fairmdp.views.format import (
     MAX_ROWS,
     asked,
@@ -34,6 +34,7 @@ def evaluation_data(problem: Problem, seen: Evaluation) -> Json:
         "fairmdp_audit": 1,
         "verdict": seen.verdict,
         "gain": list(seen.gain),
+        "per": per(problem),
         "worst_slack": seen.worst_slack,
         "behind": None if seen.behind is None else list(seen.behind),
         "best": {
@@ -53,10 +54,11 @@ def evaluation_text(source: str, name: str, problem: Problem, seen: Evaluation) 
     """Verdict first, then what the policy earns, its quotas, and what would mend it."""
     data = evaluation_data(problem, seen)
     broken = [row["quota"] for row in data["quotas"] if row["verdict"] == "not fair"]
+    unit = f" per {data['per']}" if data["per"] else ""
     lines = [
         f"{source}: {name} is {data['verdict']}" + (f", it breaks {listed(broken)}" if broken else ""),
         "",
-        f"  gain    {_number(data['gain'], 6)}   {worst_slack(data['worst_slack'])}; {_beside(data)}",
+        f"  gain    {_number(data['gain'], 6)}{unit}   {worst_slack(data['worst_slack'])}; {_beside(data)}",
         "",
         *_quota_table(data["quotas"]),
         *_ends(data["outcomes"]),
@@ -71,14 +73,13 @@ def _finding(problem: Problem, k: int, finding: Finding) -> Json:
 
 
 def _outcome(problem: Problem, outcome: Outcome) -> Json:
-    ends = problem.units.values(outcome.shares.T).T
     return {
         "policy": outcome.part,
         "of_states": int(outcome.states.size),
         "states": [problem.mdp.state_name(s) for s in outcome.states[:MAX_ROWS].tolist()],
         "chance": outcome.chance,
         "gain": list(outcome.gain),
-        "shares": dict(zip(problem.names, ends.tolist(), strict=True)),
+        "shares": dict(zip(problem.names, outcome.values.tolist(), strict=True)),
         "flaw": outcome.flaw,
     }
 
