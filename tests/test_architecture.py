@@ -1,6 +1,7 @@
 """The plan of the house: which package may import from which, imports inside functions included."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,9 @@ ORDER = (
 CLOSED = {
     "certificate": ("scenarios", "io", "backends.cpu", "backends.cuda"),  # a proof trusts no search
 }
+
+
+PATHS = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text()
 
 
 def packages():
@@ -85,3 +89,20 @@ def test_a_backward_arrow_is_seen(tmp_path, monkeypatch, own, text):
     path.write_text(text)
     monkeypatch.setitem(globals(), "SOURCE", tmp_path)
     assert len(list(backward(path))) == 1
+
+
+def test_paths_count_functions_that_there_are():
+    """The page names the stations of five calls; (e) goes by (b)."""
+    text = "\n".join(file.read_text() for kind in ("py", "js") for file in SOURCE.rglob(f"*.{kind}"))
+    counts = {}
+    for letter, told in re.findall(r"^\*\*\(([a-e])\)\*\* (.*?)\n\n", PATHS, re.M | re.S):
+        told = re.sub(r"^`[^`]+`|\([^)]*`[^)]*\)(?=[ ,])", "", told)
+        names = [name.split(".")[-1] for name in re.findall(r"`([\w.]+)`", told)]
+        missing = [
+            n for n in names if not re.search(rf"(def|class|function) {n}\b|^  {n}\(.*{{$", text, re.M)
+        ]
+        assert not missing, (letter, missing)
+        counts[letter] = int(re.search(r", (\d+)\b", told)[1]), len(names)
+    assert list(counts) == list("abcde")
+    counts["e"] = counts["e"][0], counts["b"][1] + counts["e"][1]
+    assert all(stated == named for stated, named in counts.values()), counts
