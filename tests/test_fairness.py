@@ -12,7 +12,7 @@ from fairmdp import MDP, Problem, ProblemError, Quota, Status, save, scenarios, 
 from fairmdp.certificate.readout import Readout, readout
 from fairmdp.cli import cli
 from fairmdp.solution.solution import Note, Remark
-from fairmdp.solvers.maxmin import solve_max_min
+from fairmdp.welfare.maxmin import solve_max_min
 
 THREE = scenarios.three_state()
 

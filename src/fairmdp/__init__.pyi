@@ -4,6 +4,7 @@ from .audit import Evaluation, evaluate
 from .backends.cuda.device_problem import DeviceProblem
 from .certificate import Verdict, verify
 from .certificate.readout import Readout, readout
+from .certificate.welfare import WelfareVerdict
 from .chains.chain import Chain
 from .chains.mixing import mixing_time
 from .deadline import Stop
@@ -31,20 +32,24 @@ from .learning.surprises import surprises
 from .mirror.batch import mirror_sweep
 from .mirror.solve import solve_mirror
 from .model.mdp import MDP
+from .model.objectives import alpha_fair, atkinson, entropy, gini, leximin, max_min
 from .model.problem import Problem
 from .model.quota import Quota
 from .model.quota_text import parse_quota, parse_quotas
 from .model.simulator import Simulator
 from .policy.policy import Policy
+from .model.utility import Utility
 from .solution.solution import Check, Note, Remark, Solution, Status
+from .solution.welfare import Level, WelfareSolution
 from .solvers.auto import solve
 from .solvers.colgen import solve_colgen
 from .solvers.dual import solve_dual
 from .solvers.lp import solve_lp
-from .solvers.maxmin import solve_max_min
 from .solvers.proximal import solve_proximal
 from .version import __version__
 from .views import plots
+from .welfare.maxmin import solve_max_min
+from .welfare.solve import solve_welfare
 from .workers import EngineError, ProcessPool, RayCluster
 
 __all__ = [
@@ -64,6 +69,7 @@ __all__ = [
     "Frontier",
     "FrontierGrid",
     "FunctionSimulator",
+    "Level",
     "Note",
     "Policy",
     "Problem",
@@ -82,18 +88,27 @@ __all__ = [
     "SourceError",
     "Status",
     "Stop",
+    "Utility",
     "Verdict",
+    "WelfareSolution",
+    "WelfareVerdict",
     "__version__",
+    "alpha_fair",
+    "atkinson",
     "certify",
     "compare",
+    "entropy",
     "evaluate",
     "from_gymnasium",
     "frontier",
     "frontier_grid",
+    "gini",
     "learn",
     "learn_mirror",
     "learn_plugin",
+    "leximin",
     "load",
+    "max_min",
     "mirror_sweep",
     "mixing_time",
     "parse_quota",
@@ -111,6 +126,7 @@ __all__ = [
     "solve_max_min",
     "solve_mirror",
     "solve_proximal",
+    "solve_welfare",
     "surprises",
     "verify",
 ]

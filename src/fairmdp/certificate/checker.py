@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, overload
 
 import numpy as np
 
@@ -23,12 +23,14 @@ from fairmdp.certificate.facts import (
     unknown,
     worst_slack,
 )
+from fairmdp.certificate.welfare import WelfareVerdict, verify_welfare
 from fairmdp.chains.chain import Chain
 from fairmdp.errors import ProblemError
 from fairmdp.model.checks import Floats, ReadOnly
 from fairmdp.model.labels import Labels
 from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Infeasibility, Solution, Status
+from fairmdp.solution.welfare import WelfareSolution
 
 _CLAIM_TOL = 1e-8  # how far a printed number may be from what is proved, relative to its scale
 _OF_A_POLICY = ("gain", "upper", "policy", "occupancy", "visitation", "shares")
@@ -86,8 +88,22 @@ class Verdict(ReadOnly):
         return self.upper - self.gain[0]
 
 
+@overload
+def verify(
+    problem: Problem, solution: Solution, *, exact: bool = False, tol: float = MOST_TOL
+) -> Verdict: ...
+
+
+@overload
+def verify(
+    problem: Problem, solution: WelfareSolution, *, exact: bool = False, tol: float = MOST_TOL
+) -> WelfareVerdict: ...
+
+
 @np.errstate(over="ignore", invalid="ignore")  # a solution may hold anything; what overflows fits nothing
-def verify(problem: Problem, solution: Solution, *, exact: bool = False, tol: float = MOST_TOL) -> Verdict:
+def verify(
+    problem: Problem, solution: Solution | WelfareSolution, *, exact: bool = False, tol: float = MOST_TOL
+) -> Verdict | WelfareVerdict:
     """Re-derive every claim of a solution from the problem and the solution's witnesses.
 
     Parameters
@@ -95,7 +111,7 @@ def verify(problem: Problem, solution: Solution, *, exact: bool = False, tol: fl
     problem
         The model and quotas that were to be solved.
     solution
-        The answer to check; it is not trusted in anything.
+        The answer to check, of `solve` or of `solve_welfare`; it is not trusted in anything.
     exact
         Evaluate the proofs in rational arithmetic; for small problems.
     tol
@@ -106,7 +122,8 @@ def verify(problem: Problem, solution: Solution, *, exact: bool = False, tol: fl
     Verdict
         With ``ok`` True only if the policy's gain and every share, where its time goes, the upper bound and
         the status are what the solution says. ``estimates`` names what has no proof: the nearest bounds of
-        an infeasibility, and the numbers of a policy whose long run cannot be proved.
+        an infeasibility, and the numbers of a policy whose long run cannot be proved. Of an answer of
+        `solve_welfare` a `WelfareVerdict`.
 
     Examples
     --------
@@ -116,6 +133,8 @@ def verify(problem: Problem, solution: Solution, *, exact: bool = False, tol: fl
     >>> verdict.ok, round(verdict.upper, 6)
     (True, 0.443421)
     """
+    if isinstance(problem, Problem) and isinstance(solution, WelfareSolution):
+        return verify_welfare(problem, solution, exact=exact, tol=check_tol(tol))
     for what, given, kind in (("problem", problem, Problem), ("solution", solution, Solution)):
         if not isinstance(given, kind):
             raise ProblemError(

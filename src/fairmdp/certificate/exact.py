@@ -6,13 +6,13 @@ the inequalities that make them proofs are evaluated exactly.
 
 from __future__ import annotations
 
-import math
-import sys
 from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
 
+from fairmdp.certificate.elementary import down as _down
+from fairmdp.certificate.elementary import up as _up
 from fairmdp.certificate.facts import UNPROVED, LongRun, Witness, chargeable, find_witness, unknown
 from fairmdp.chains.chain import Chain
 from fairmdp.errors import ProblemError
@@ -164,16 +164,3 @@ def _share(problem: Problem, k: int, value: float) -> Fraction:
     if not problem.weighted[k]:
         return Fraction(value)
     return (Fraction(value) - Fraction(problem.units.offset[k])) / Fraction(problem.units.scale[k])
-
-
-def _up(value: Fraction | float) -> float:
-    """Least float that is not below a rational number."""
-    try:
-        nearest = float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -sys.float_info.max
-    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
-
-
-def _down(value: Fraction | float) -> float:
-    return -_up(-value)

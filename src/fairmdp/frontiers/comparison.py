@@ -15,8 +15,8 @@ from fairmdp.model.problem import Problem
 from fairmdp.policy.policy import Policy
 from fairmdp.solution.solution import Status
 from fairmdp.solvers.auto import solve
-from fairmdp.solvers.maxmin import solve_max_min
 from fairmdp.tables import Table
+from fairmdp.welfare.maxmin import solve_max_min
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ from fairmdp.model.weights import Units, as_shares
 
 _ROWS = ("mdp", "names", "weights", "over_states", "conditions", "weighted", "_scaled")
 _BOUNDS = ("lower", "upper", "at_least", "at_most")
+_NOTHING = (None, -np.inf)  # what asks for nothing: no least share, or that of a `Utility`
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -102,7 +103,7 @@ class Problem(ReadOnly):
         weights = csr_array((data, pairs, np.cumsum([0, *lengths])), shape=(len(names), mdp.n_pairs))
         self._set_rows(mdp, names, weights, np.array(over_states, bool), conditions)
         least, most = self._extremes
-        low = [end if q.at_least is None else q.at_least for q, end in zip(quotas, least, strict=False)]
+        low = [end if q.at_least in _NOTHING else q.at_least for q, end in zip(quotas, least, strict=False)]
         high = [end if q.at_most is None else q.at_most for q, end in zip(quotas, most, strict=False)]
         for condition in conditions:  # their bound is in the weights
             (low if condition.least else high)[condition.quota] = 0.0

@@ -1,4 +1,14 @@
-from . import file
+from . import file, welfare_file
 from .solution import Check, Infeasibility, Note, QuotaRow, Remark, Solution, Status
 
-__all__ = ["Check", "Infeasibility", "Note", "QuotaRow", "Remark", "Solution", "Status", "file"]
+__all__ = [
+    "Check",
+    "Infeasibility",
+    "Note",
+    "QuotaRow",
+    "Remark",
+    "Solution",
+    "Status",
+    "file",
+    "welfare_file",
+]

@@ -3,7 +3,6 @@ from .auto import solve
 from .colgen import solve_colgen
 from .dual import solve_dual
 from .lp import solve_lp
-from .maxmin import solve_max_min
 from .proximal import solve_proximal
 from .registry import METHODS, Method
 from .request import Request
@@ -22,6 +21,5 @@ __all__ = [
     "solve_colgen",
     "solve_dual",
     "solve_lp",
-    "solve_max_min",
     "solve_proximal",
 ]

@@ -21,7 +21,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import highspy
 import numpy as np
@@ -77,13 +77,34 @@ class Ceiling(NamedTuple):
     h: Any  # (S,)
 
 
+class Master(Protocol):
+    """What mixes the columns of a search, and prices what the mixture is to be."""
+
+    penalty: float  # of a unit of broken quota
+
+    def ceiling(self, top: float, mu: Floats, low: Floats, high: Floats) -> float:
+        """What the value cannot exceed, by prices mu and the largest error top of some relative values."""
+
+    def add(self, column: Column) -> None:
+        """Add a column."""
+
+    def change(self, j: int, column: Column) -> None:
+        """Replace column j."""
+
+    def tighten(self, low: Floats, high: Floats) -> None:
+        """Change the bounds of the quotas."""
+
+    def solve(self) -> tuple[float, Floats, Floats, float]:
+        """Value, prices (K,), weights of the columns, and the total by which quotas are broken."""
+
+
 class Search:
     """Columns, the oracle that makes them, and the best ceiling so far."""
 
     def __init__(
         self,
         backend: Backend,
-        master: Mixture,
+        master: Master,
         deadline: Deadline,
         h: Any | None = None,
         nu: Any | None = None,
@@ -106,7 +127,7 @@ class Search:
         self.ceilings: list[Ceiling] | None = None  # a list if they are to be kept for other bounds
         self._swept = backend.sweeps
 
-    def turn_to(self, asked: Bounds, master: Mixture) -> None:
+    def turn_to(self, asked: Bounds, master: Master) -> None:
         """Ask the same model, whose ceilings were kept, for other bounds."""
         assert self.ceilings is not None
         self.master = master
@@ -187,6 +208,10 @@ class Search:
         if self.ceilings is not None:
             self.ceilings.append(Ceiling(top, mu, best_h))
         return self.master.ceiling(top, mu, self.low, self.high), best_h
+
+    def sharpen(self) -> float:
+        """Solve the master until all columns in use are exact; returns how much of the quotas is broken."""
+        return self._mix(math.inf)[1]
 
     def add(self, column: Column) -> None:
         """Add a column."""

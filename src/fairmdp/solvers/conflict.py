@@ -149,7 +149,9 @@ class Columns:
 
     def stretch(self) -> tuple[Floats, Floats]:
         """What the elastic master has to move."""
-        return self._elastic(self._problem, _NEAREST_TOL, np.inf).master.stretched()
+        master = self._elastic(self._problem, _NEAREST_TOL, np.inf).master
+        assert isinstance(master, Mixture)
+        return master.stretched()
 
     def meets(self, problem: Problem) -> bool:
         """Search once more, with other bounds, and believe what is proved of the mixture's policy."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import replace
 
@@ -14,13 +13,16 @@ from fairmdp.certificate import rounded
 from fairmdp.certificate.restated import by_uniform_steps
 from fairmdp.errors import ProblemError
 from fairmdp.model.checks import Bools, Floats
+from fairmdp.model.objectives import Leximin
 from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Note, Remark, Solution, Status
 from fairmdp.solvers.lp import solve_lp
+from fairmdp.welfare.solve import solve_welfare
 
 _MARGIN = 1e-12  # share by which the common level is lowered, so that rounding leaves a policy
 _NEXT_TO_NOTHING = 1e-300  # a bound that only makes a row of a quota, and a price on it one that counts
-_PRICED = 1e-7  # a group with a smaller price does not hold the level down
+_KEPT = 1e-11  # the same for what a policy has, whose shares are known to about as much
+_OUT_OF_REACH = "the quotas with weights cannot be met; see solve() for the reason"
 
 
 @by_uniform_steps
@@ -33,7 +35,8 @@ def solve_max_min(problem: Problem, *, leximin: bool = False, tol: float = 1e-6)
         Its quotas name the groups; what they ask for is set aside. Quotas with weights are no groups: they
         have to be met.
     leximin
-        Go on: once the worst-off groups cannot be helped any further, help the next, and so on.
+        Go on: once the worst-off groups cannot be helped any further, help the next, and so on. The answer of
+        ``solve_welfare(problem, leximin())`` has a proof of every level; this one is of what the gain can be.
     tol
         As for `solve_lp`.
 
@@ -57,20 +60,8 @@ def solve_max_min(problem: Problem, *, leximin: bool = False, tol: float = 1e-6)
     problem = problem.with_bounds(
         np.where(groups, 0.0, problem.at_least), np.where(groups, 1.0, problem.at_most)
     )
-    open_groups = groups
-    at_least = problem.at_least.copy()
-    limit = math.nan
-    while open_groups.any():
-        answer = _common_level(problem, at_least, open_groups)
-        at_least[open_groups] = answer.extra[0]
-        if math.isnan(limit):
-            limit = _proven_limit(problem, groups, answer)
-        if not leximin:
-            break
-        holding = open_groups & (answer.mu > _PRICED)
-        open_groups = open_groups & ~holding if holding.any() else np.zeros_like(groups)
-    asked = problem.with_bounds(np.where(groups, np.maximum(at_least - _MARGIN, 0.0), at_least))
-    solution = solve_lp(asked, tol=tol)
+    least, limit = (_leximin_shares if leximin else _common_share)(problem, groups, tol)
+    solution = solve_lp(problem.with_bounds(np.where(groups, least, problem.at_least)), tol=tol)
     if solution.status is Status.INFEASIBLE:
         raise AssertionError("shares that some policy has cannot be infeasible")
     return replace(
@@ -81,15 +72,25 @@ def solve_max_min(problem: Problem, *, leximin: bool = False, tol: float = 1e-6)
     )
 
 
-def _common_level(problem: Problem, fixed: Floats, open_groups: Bools) -> Answer:
-    """Raise t as far as all open groups can have it while the others keep what is fixed."""
-    # Rows G x - t >= 0 of the open groups.
-    asked = problem.with_bounds(np.where(open_groups, _NEXT_TO_NOTHING, fixed))
-    column = csr_array(-open_groups.astype(float)[None, :])
+def _leximin_shares(problem: Problem, groups: Bools, tol: float) -> tuple[Floats, float]:
+    """What each group is to have, (K,), and the proven first level."""
+    names = [problem.names[k] for k in np.flatnonzero(groups)]
+    fair = solve_welfare(problem, Leximin(), over=names, tol=tol)
+    if not fair.has_policy:
+        raise ProblemError(_OUT_OF_REACH)
+    return np.maximum(fair.solution.shares - _KEPT, 0.0), fair.levels[0].value
+
+
+def _common_share(problem: Problem, groups: Bools, tol: float) -> tuple[Floats, float]:
+    """What all groups can have at once, (K,), and the proof that it is no more."""
+    # Rows G x - t >= 0 of the groups.
+    asked = problem.with_bounds(np.where(groups, _NEXT_TO_NOTHING, problem.at_least))
+    column = csr_array(-groups.astype(float)[None, :])
     answer = FlowLP(asked, np.zeros(problem.mdp.n_pairs), extra=column, c_extra=np.ones(1)).run()
-    if answer is None:  # what is fixed for groups was found by the last level
-        raise ProblemError("the quotas with weights cannot be met; see solve() for the reason")
-    return answer
+    if answer is None:
+        raise ProblemError(_OUT_OF_REACH)
+    least = np.full(problem.n_quotas, max(float(answer.extra[0]) - _MARGIN, 0.0))
+    return least, _proven_limit(problem, groups, answer)
 
 
 def _proven_limit(problem: Problem, groups: Bools, answer: Answer) -> float:

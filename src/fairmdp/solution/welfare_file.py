@@ -1,0 +1,109 @@
+"""Answers of `solve_welfare` as JSON: the policy's solution, and around it what is claimed of its welfare.
+
+A welfare of ``null`` is minus infinity, an upper bound of ``null`` infinity: nothing is proved.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from os import PathLike
+from typing import Any
+
+from fairmdp.errors import FormatError, ProblemError
+from fairmdp.files import read_bytes, write_bytes
+from fairmdp.model.objectives import Objective, parameters_of, stated_objective
+from fairmdp.solution import file
+from fairmdp.solution.solution import Status
+from fairmdp.solution.welfare import Level, WelfareSolution
+
+VERSION = 1
+VERSION_FIELD = "fairmdp_welfare"
+_LEVEL_FIELDS = ("value", "groups", "marginals", "prices", "bias")
+_FIELDS = (
+    VERSION_FIELD, "status", "objective", "reward", "over", "welfare", "welfare_upper", "tol", "levels",
+    "counters", "marginals", "prices", "bias", "solution",
+)  # fmt: skip
+
+
+def write(fair: WelfareSolution, path: str | PathLike[str]) -> None:
+    """Write an answer, one field per line, atomically."""
+    lines = [
+        f"{json.dumps(name)}: {json.dumps(value, allow_nan=False)}"
+        for name, value in welfare_to_dict(fair).items()
+    ]
+    write_bytes(path, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
+
+
+def read(path: str | PathLike[str]) -> WelfareSolution:
+    """Read an answer that `write` wrote; the message of an error begins with the path and the field."""
+    data = read_bytes(path, file.MAX_BYTES)
+    try:
+        return _welfare(file._parsed(data))
+    except (FormatError, ProblemError) as error:
+        raise FormatError(f"{os.fsdecode(path)}: {error}") from None
+    except RecursionError:
+        raise FormatError(f"{os.fsdecode(path)}: it is nested too deeply") from None
+
+
+def welfare_to_dict(fair: WelfareSolution) -> dict[str, Any]:
+    """Return an answer as what `json.dumps` takes; ``rows``, one per group, are for whoever only looks."""
+    fields = {
+        VERSION_FIELD: VERSION,
+        "status": fair.status.value,
+        "objective": {"kind": fair.objective.kind, "parameters": parameters_of(fair.objective)},
+        **{name: getattr(fair, name) for name in ("reward", "welfare", "welfare_upper", "tol", "over")},
+        "levels": [{name: getattr(level, name) for name in _LEVEL_FIELDS} for level in fair.levels],
+        "sensitivities": fair.sensitivities,
+        "rows": [row._asdict() for row in fair.rows],
+        **{name: getattr(fair, name) for name in ("counters", "marginals", "prices", "bias")},
+    }
+    return {name: file.plain(value) for name, value in fields.items()} | {
+        "solution": file.solution_to_dict(fair.solution)
+    }
+
+
+def _welfare(raw: Any) -> WelfareSolution:
+    if not isinstance(raw, dict) or VERSION_FIELD not in raw:
+        raise FormatError(f"there is no field {VERSION_FIELD}: this is not an answer of welfare")
+    if raw[VERSION_FIELD] != VERSION:
+        raise FormatError(f"{VERSION_FIELD}: expected the format {VERSION}")
+    file._check_fields(raw, _FIELDS, ("rows", "sensitivities"))
+    solution = file._solution(raw["solution"])
+    K, S = len(solution.quota_names), solution.bias.size
+    over = file._each(raw, "over", file._text)
+    sizes = {"marginals": len(over), "prices": K, "bias": S}
+    upper = raw["welfare_upper"]
+    levels = file._each(raw, "levels", lambda place, level: _level(place, level, sizes))
+    return WelfareSolution(
+        solution=solution,
+        objective=_objective(raw["objective"]),
+        reward=file._number("reward", raw["reward"]),
+        over=over,
+        status=file._word(raw, "status", Status),
+        welfare=-math.inf if raw["welfare"] is None else file._number("welfare", raw["welfare"]),
+        welfare_upper=math.inf if upper is None else file._number("welfare_upper", upper),
+        tol=file._number("tol", raw["tol"]),
+        levels=levels,
+        counters={
+            name: file._number(f"counters.{name}", v) for name, v in file._object(raw, "counters").items()
+        },
+        **{name: file._vector(raw, name, size) for name, size in sizes.items()},
+    )
+
+
+def _objective(raw: Any) -> Objective:
+    parts = raw if isinstance(raw, dict) else {}
+    if set(parts) != {"kind", "parameters"} or not isinstance(parts["parameters"], dict):
+        raise FormatError("objective: expected an object with kind and parameters")
+    return stated_objective(file._text("objective.kind", raw["kind"]), raw["parameters"])
+
+
+def _level(place: str, raw: Any, sizes: dict[str, int]) -> Level:
+    if not isinstance(raw, dict):
+        raise FormatError(f"{place}: expected an object")
+    file._check_fields(raw, _LEVEL_FIELDS, (), f"{place}.")
+    vectors = {name: file._vector(raw, name, size, f"{place}.") for name, size in sizes.items()}
+    groups = file._each(raw, "groups", file._text, f"{place}.")
+    return Level(value=file._number(f"{place}.value", raw["value"]), groups=groups, **vectors)

@@ -1,0 +1,134 @@
+"""From a mixture and its witness to an answer: what is proved, or why there is nothing to prove."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from fairmdp.backends.cpu import CpuBackend
+from fairmdp.certificate.claim import certify_policy, evaluate
+from fairmdp.certificate.welfare import certify_welfare
+from fairmdp.chains.policy import policy_of
+from fairmdp.deadline import Stop
+from fairmdp.model.checks import Floats
+from fairmdp.model.objectives import value_at
+from fairmdp.solution.solution import Note, Remark, Solution, Status
+from fairmdp.solution.welfare import Level, WelfareSolution
+from fairmdp.solvers.columns import Search
+from fairmdp.solvers.connect import uniform_spread
+from fairmdp.welfare.setting import Setting
+
+METHOD = "welfare"
+_PULLS = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)  # of the policy that connects classes, shares of time
+_PRICED = 1e-7  # a group with a smaller weight in a level does not hold it down
+
+
+class Mixing(Protocol):
+    """A search that can be asked for mixtures with more room."""
+
+    def occupancy(self, room: float) -> Any | None: ...
+
+    @property
+    def witness(self) -> tuple[Any, Floats]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Account:
+    """What an answer says of the search that found it."""
+
+    setting: Setting
+    tol: float
+    began: float
+    counters: Mapping[str, float] = field(default_factory=dict)
+    stopped: Stop = Stop.NOT
+
+    def after(self, counters: Mapping[str, float], stopped: Stop) -> Account:
+        """The same at the end of the search."""
+        return replace(self, counters=counters, stopped=stopped)
+
+    def claim(
+        self,
+        policy: Any,
+        h: Any,
+        mu: Floats,
+        notes: tuple[Note, ...] = (),
+        levels: tuple[Level, ...] = (),
+    ) -> WelfareSolution:
+        """What is proved of a policy, by relative values and prices of the search."""
+        setting, problem = self.setting, self.setting.problem
+        evaluated = evaluate(problem, policy)
+        solution = certify_policy(
+            problem, policy, np.zeros(problem.mdp.n_states), np.zeros(problem.n_quotas), evaluated=evaluated,
+            tol=self.tol, method=METHOD, notes=notes, stopped=self.stopped,
+        )  # fmt: skip
+        fair = self._stated(solution, h, mu, levels)
+        u, counters = fair.utilities, {**self.counters, "seconds": time.perf_counter() - self.began}
+        welfare = value_at(setting.objective, u) + (setting.reward * solution.gain if setting.reward else 0.0)
+        return certify_welfare(problem, replace(fair, welfare=welfare, counters=counters), evaluated.run)
+
+    def _stated(
+        self, solution: Solution, h: Any, mu: Floats, levels: tuple[Level, ...] = ()
+    ) -> WelfareSolution:
+        """An answer in the units of the problem, of whose welfare nothing is said yet."""
+        setting = self.setting
+        return WelfareSolution(
+            solution, setting.objective, setting.reward, setting.over, Status.UNDECIDED, -math.inf, math.inf,
+            setting.marginals(mu), setting.prices(mu), setting.worth * h, self.tol, levels,
+        )  # fmt: skip
+
+    def without_policy(self, solution: Solution) -> WelfareSolution:
+        """Quotas that cannot be met: their own proof is the answer."""
+        nothing = np.zeros(self.setting.priced.n_quotas)
+        fair = self._stated(solution, np.zeros(self.setting.problem.mdp.n_states), nothing)
+        return replace(fair, status=Status.INFEASIBLE)
+
+
+def infeasible(account: Account, solution: Solution) -> WelfareSolution:
+    """The answer where the quotas cannot be met."""
+    return account.without_policy(solution)
+
+
+def unserved(account: Account, phase: Search) -> WelfareSolution:
+    """The answer where some groups can have nothing: that no policy gives all of them more, as one level."""
+    account = account.after(phase.counters, Stop.NOT)
+    h, mu = phase.witness
+    return account.claim(phase.policy(), h, mu, levels=(level_of(account.setting, h, mu),))
+
+
+def level_of(setting: Setting, h: Any, mu: Floats, closed: tuple[str, ...] = ()) -> Level:
+    """A level from relative values and prices of a search for the largest least utility."""
+    q = np.maximum(setting.marginals(mu), 0.0)
+    q[[name in closed for name in setting.over]] = 0.0
+    groups = tuple(name for name, weight in zip(setting.over, q / q.sum(), strict=True) if weight > _PRICED)
+    return Level(math.nan, groups, q, setting.prices(mu), setting.worth * h)
+
+
+def connected(account: Account, found: WelfareSolution, search: Mixing) -> WelfareSolution:
+    """Mix some of the uniform policy into what was found, at the smallest loss that can be proved."""
+    problem = account.setting.problem
+    spread = uniform_spread(CpuBackend(problem))
+    if spread is None:
+        return found
+    best = found
+    for pull in _PULLS:
+        x = search.occupancy(2 * pull)
+        if x is None:
+            break
+        policy = policy_of(problem.mdp, (1 - pull) * x + pull * spread.x)
+        notes = (Note(Remark.CONNECTED, pull),)
+        tied = account.claim(policy, *search.witness, notes, found.levels)
+        if _worth(tied) <= _worth(best) and best is not found:
+            break
+        best = max(best, tied, key=_worth)
+        if best.status is Status.OPTIMAL:
+            break
+    return best
+
+
+def _worth(fair: WelfareSolution) -> tuple[bool, float]:
+    return fair.status is not Status.UNDECIDED, fair.welfare

@@ -1,0 +1,149 @@
+"""Column generation for a welfare: the search of `solvers.columns` behind a master of tangents.
+
+Where W is minus infinity at the first policy, a search for the largest least utility comes first: it ends as
+soon as every group has something, or proves that no policy gives all of them any.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fairmdp.certificate.welfare import SERVED, Asked
+from fairmdp.model.checks import Floats
+from fairmdp.model.objectives import MaxMin, needs_everybody
+from fairmdp.solvers.columns import EXACT, PENALTIES, Search
+from fairmdp.solvers.prices import price_box, tightened
+from fairmdp.solvers.request import Request
+from fairmdp.welfare.master import WelfareMaster
+from fairmdp.welfare.setting import Setting
+from fairmdp.welfare.shapes import Shape, shape_of
+
+MARGIN = 1e-10
+"""Share by which quotas are tightened: mixtures are as exact as that, and steep prices leave no more room."""
+
+_ENOUGH = 0.5  # of the best least utility, at which every group has something to begin with
+_LITTLE = 1e-4  # utility, of the largest, below which a first policy is no good place to begin
+_UNITS = 3  # searches at most until the unit of gaps, which depends on the welfare, is known
+
+
+class WelfareSearch:
+    """A search for the best mixture, and what it has come to."""
+
+    def __init__(self, setting: Setting, request: Request) -> None:
+        self._setting, self._request, self.broken = setting, request, math.inf
+        self._search = begun(setting, request, shape_of(setting.in_box, setting.box))
+        self.hopeless: Search | None = None  # the search that proved that some group can have nothing
+
+    @property
+    def witness(self) -> tuple[Any, Floats]:
+        """Relative values and prices of the best ceiling, in units of the search."""
+        return self._search.witness
+
+    @property
+    def counters(self) -> Mapping[str, float]:
+        """What was done so far."""
+        return self._search.counters
+
+    def begin(self) -> None:
+        """Find columns whose mixture has a welfare, or a proof that there are none."""
+        setting, search = self._setting, self._search
+        first = setting.scaled.of(add_uniform(search))
+        if not needs_everybody(setting.objective) or float(first.min()) > _LITTLE:
+            return
+        phase = begun(setting, self._request, shape_of(MaxMin(), setting.box), paid=False)
+        add_uniform(phase)
+        phase.master.penalty = PENALTIES[1]
+        broken = phase.run(phase.master.solve()[1], 0.1 * SERVED, _enough)
+        for column in phase.columns[1:]:
+            gain = search.backend.totals(search.backend.play(column.choice), column.mass, column.mass)[1]
+            search.add(replace(column, gain=gain))
+        if broken <= EXACT and phase.upper <= SERVED:
+            self.hopeless = phase
+
+    def run(self) -> None:
+        """Add columns until the gap is closed, at penalties that rise until no quota is broken."""
+        search = self._search
+        value, mu, search.weights, self.broken = search.master.solve()
+        for penalty in PENALTIES:
+            search.master.penalty = penalty
+            for _ in range(_UNITS):
+                tol = 0.5 * self._tol(value)
+                self.broken = search.run(mu, tol, _never, self._reporter(), eager=penalty < PENALTIES[-1])
+                value, mu = search.value, search.witness[1]
+                if self.broken > EXACT or search.upper - value <= 0.8 * self._tol(value):
+                    break
+            if self.broken <= EXACT:
+                break
+        self.broken = search.sharpen()
+
+    def policy(self) -> Any:
+        """Stationary policy of the mixture."""
+        return self._search.policy()
+
+    def occupancy(self, room: float) -> Any | None:
+        """Occupancy of the best mixture that meets the quotas with so much room; None where none does."""
+        search = self._search
+        search.master.tighten(*tightened(*price_box(self._setting.priced), room))
+        search.value, _, search.weights, broken = search.master.solve()
+        return None if broken > EXACT else clean_occupancy(search)
+
+    def _tol(self, value: float) -> float:
+        """Gap to reach, in units of the search, where the welfare is about this."""
+        setting = self._setting
+        asked = Asked(setting.problem, setting.objective, setting.rows, setting.reward)
+        return self._request.tol * asked.unit(setting.worth * value) / setting.worth
+
+    def _reporter(self) -> Callable[[Search, float], None] | None:
+        """Adapter from a search to the user's callback."""
+        progress, setting = self._request.progress, self._setting
+        if progress is None:
+            return None
+
+        def report(search: Search, broken: float) -> None:
+            upper = setting.stated(search.upper)
+            lower = setting.stated(search.value) if broken <= EXACT else -math.inf
+            seconds = time.perf_counter() - search.began
+            progress(dict(upper=upper, lower=lower, gap=upper - lower, worst_slack=-broken, seconds=seconds))
+
+        return report
+
+
+def begun(setting: Setting, request: Request, shape: Shape, *, paid: bool = True) -> Search:
+    """A search without columns, for quotas that are tightened so that they hold in spite of small errors."""
+    low, high = tightened(*price_box(setting.priced), MARGIN)
+    master = WelfareMaster(low, high, setting.scaled, shape)
+    return Search(setting.backend(paid=paid), master, request.deadline)
+
+
+def add_uniform(search: Search) -> Floats:
+    """Make the uniform policy a column; returns its shares."""
+    uniform = search.backend.uniform()
+    search.add_policy(uniform, search.stationary(uniform, EXACT)[0])
+    return search.columns[-1].shares
+
+
+def clean_occupancy(search: Search) -> Any:
+    """Occupancy of a mixture with nothing in states that its policies leave: little flows are to be seen."""
+    backend, x = search.backend, 0.0
+    for weight, column in zip(search.weights.tolist(), search.columns, strict=True):
+        if weight > 0 and column.choice is not None:
+            pi = backend.play(column.choice)
+            nu, error = backend.stationary(pi)
+            x = x + weight * backend.occupancy(pi, nu if error <= EXACT else column.mass)
+        elif weight > 0:
+            x = x + weight * column.mass
+    return x / np.sum(x)
+
+
+def _enough(search: Search) -> bool:
+    return search.value > SERVED and search.value >= _ENOUGH * search.upper
+
+
+def _never(search: Search) -> bool:
+    return False
