@@ -156,13 +156,13 @@ def test_mistakes_in_json_are_named_by_field(tmp_path, text, complaint):
     ("given", "complaint"),
     [
         ({"ward_a": "share"}, "does not say what to do in state ward_b\n  1 of 2 states is missing"),
-        ({"ward_c": "share"}, "no state called 'ward_c'; there are ward_a, ward_b"),
+        ({"ward_c": "share"}, "no state called 'ward_c'; did you mean 'ward_b'? there are ward_a, ward_b"),
         ({"ward_a": "rest", "ward_b": "rest"}, "ward_a has no action called 'rest'; there are share, keep"),
         ({"ward_a": {"share": 0.5}, "ward_b": "rest"}, "state ward_a: it sums to 0.5"),
         ({"ward_a": {"share": "x"}, "ward_b": "rest"}, "action 'share' of state ward_a 'x', expected a probability"),
         ({"ward_a": "share", 0: "keep", "ward_b": "rest"}, "names state ward_a twice"),
         ([0.5, 0.5], "policy has shape (2,), expected (3,)"),
-        (lambda state: None, "None is not the number or name of a action of state ward_a"),
+        (lambda state: None, "state ward_a has no action called 'None'; there are share, keep"),
     ],
 )  # fmt: skip
 def test_mistakes_in_policies_are_named(given, complaint):

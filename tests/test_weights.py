@@ -354,7 +354,7 @@ def test_files_that_are_wrong(tmp_path):
     "make, words",
     [
         (lambda: Quota("q", weights=[1.0]), "give at_least, at_most or both"),
-        (lambda: Quota("q", states=[0], weights=[1.0], at_least=0), "give either states or pairs, or else weights"),
+        (lambda: Quota("q", states=[0], weights=[1.0], at_least=0), "give one of states, pairs, where, weights and reward"),
         (lambda: row([1.0, 2.0]), r"quota q: weights has shape \(2,\), expected \(6,\), one per pair, or \(3,\)"),
         (lambda: row([1.0, np.nan, 0.0]), "quota q: .* has weight nan, expected a finite number"),
         (lambda: row(["a", "b", "c"]), "quota q: weights holds .*, expected real numbers"),

@@ -37,6 +37,7 @@ from .model.problem import Problem
 from .model.quota import Quota
 from .model.quota_text import parse_quota, parse_quotas
 from .model.simulator import Simulator
+from .model.tables import quotas_from_table
 from .policy.policy import Policy
 from .model.utility import Utility
 from .solution.solution import Check, Note, Remark, Solution, Status
@@ -114,6 +115,7 @@ __all__ = [
     "parse_quota",
     "parse_quotas",
     "plots",
+    "quotas_from_table",
     "readout",
     "save",
     "save_strategy",

@@ -1,9 +1,12 @@
+from . import array_rules, rules
 from .alias import build_alias, draw_alias
+from .columns import table_of
 from .mdp import MDP
 from .problem import Problem
 from .quota import Quota
 from .quota_text import parse_quota, parse_quotas
 from .simulator import CheckedSimulator, ModelSimulator, Simulator, shell_model
+from .tables import groups_of, groups_of_states, mdp_of, quotas_from_table
 from .weights import Units
 
 __all__ = [
@@ -14,9 +17,16 @@ __all__ = [
     "Quota",
     "Simulator",
     "Units",
+    "array_rules",
     "build_alias",
     "draw_alias",
+    "groups_of",
+    "groups_of_states",
+    "mdp_of",
     "parse_quota",
     "parse_quotas",
+    "quotas_from_table",
+    "rules",
     "shell_model",
+    "table_of",
 ]

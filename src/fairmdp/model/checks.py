@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
+from difflib import get_close_matches
 from functools import cached_property, wraps
 from typing import Any, NoReturn
 
@@ -19,6 +20,9 @@ from fairmdp.errors import ProblemError
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+
+_NEAR = 0.7  # similarity from which a name may have been meant
+_MOST_COMPARED = 5000  # names that a misspelt one is compared with, which takes 0.1 s
 
 
 def refuse(what: str, where: str, advice: str) -> NoReturn:
@@ -36,11 +40,20 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def there_are(names: Sequence[str] | None) -> str:
-    """Ending of a message about an unknown name: which ones exist."""
+def there_are(names: Sequence[str] | None, wanted: str = "") -> str:
+    """Ending of a message about an unknown name: which one it may have been, and which ones exist."""
     if not names:
         return ""
-    return f"; there are {', '.join(names[:8])}" + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    close = closest(wanted, names)
+    listed = f"there are {', '.join(names[:8])}" + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    return f"; did you mean {close!r}? {listed}" if close is not None else f"; {listed}"
+
+
+def closest(wanted: str, names: Sequence[str]) -> str | None:
+    """Name that is nearest to what somebody wrote, whatever its capitals; None where none is near."""
+    by_small = {name.casefold(): name for name in names[:_MOST_COMPARED]}
+    near = get_close_matches(wanted.casefold(), by_small, n=1, cutoff=_NEAR)
+    return by_small[near[0]] if near else None
 
 
 def names_of(what: str, names: Iterable[str] | None, count: int | None = None) -> tuple[str, ...] | None:

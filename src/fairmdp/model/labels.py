@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from fairmdp.errors import ProblemError
-from fairmdp.model.checks import Ints, ReadOnly, number_within, there_are
+from fairmdp.model.checks import Ints, ReadOnly, number_within, refuse, there_are
+from fairmdp.model.objects import text_of
 
 
 class Labelled:
@@ -55,28 +58,72 @@ class Labelled:
         """Pair ``i`` in words, for messages."""
         return f"state {self.state_name(int(self.s_of[i]))}, action {self.action_name(i)}"
 
-    def state_index(self, state: int | str) -> int:
-        """Index of a state given by number or name."""
-        if not isinstance(state, str):
-            return number_within("state", state, self.n_states)
-        if state in self.state_numbers:
-            return self.state_numbers[state]
-        if self.states is None and state.isdecimal() and int(state) < self.n_states:
-            return int(state)
-        raise ProblemError(f"there is no state called {state!r}{there_are(self.states)}")
+    def state_index(self, state: Hashable) -> int:
+        """Index of a state given by number or name, or by an object that stands for it."""
+        if isinstance(state, str):
+            return self._state_called(state)
+        if _is_number(state):
+            return self._state_numbered(state)
+        found = self.state_of_object(state)
+        if found is None:
+            raise ProblemError(f"there is no state {state!r}{there_are(self.states, text_of(state))}")
+        return found
 
-    def pair_index(self, state: int | str, action: int | str) -> int:
+    def state_of_object(self, state: Hashable) -> int | None:
+        """Number of the state that an object stands for, by itself or by its name; None if none."""
+        try:
+            found = self._object_numbers.get(state)
+        except TypeError:
+            raise ProblemError(f"{state!r} cannot be a state: it is not hashable\n  write a tuple") from None
+        return self.state_numbers.get(text_of(state)) if found is None else found
+
+    def pair_index(self, state: Hashable, action: Hashable) -> int:
         """Index of a pair given by state and action; an action number counts within its state."""
         s = self.state_index(state)
         first, stop = int(self.pair_ptr[s]), int(self.pair_ptr[s + 1])
-        if not isinstance(action, str):
-            return first + number_within(f"action of state {self.state_name(s)}", action, stop - first)
         names = [self.action_name(i) for i in range(first, stop)]
-        if action not in names:
-            raise ProblemError(
-                f"state {self.state_name(s)} has no action called {action!r}{there_are(names)}"
+        name, at = text_of(action), self.state_name(s)
+        if _is_number(action) and (name not in names or names.index(name) == action):
+            return first + number_within(f"action of state {at}", action, stop - first)
+        if name not in names:
+            raise ProblemError(f"state {at} has no action called {name!r}{there_are(names, name)}")
+        if _is_number(action):
+            refuse(
+                f"is {name} the action of state {at} called {name!r}, or the one of number {name}, from 0?",
+                f"its actions are {', '.join(names)}",
+                f"write the name as text, {name!r}",
             )
-        return first + names.index(action)
+        return first + names.index(name)
+
+    @property
+    def _object_numbers(self) -> Mapping[Hashable, int]:
+        """Number of each object that stands for a state, where these are not the names."""
+        return {}
+
+    def _state_called(self, name: str) -> int:
+        if name in self.state_numbers:
+            return self.state_numbers[name]
+        if self.states is None and name.isdecimal() and int(name) < self.n_states:
+            return int(name)
+        raise ProblemError(f"there is no state called {name!r}{there_are(self.states, name)}")
+
+    def _state_numbered(self, number: Any) -> int:
+        """A state by its number, which must not be the name of another one."""
+        s = number_within("state", number, self.n_states) if 0 <= number < self.n_states else None
+        called = self.state_numbers.get(str(number))
+        if s is not None and called is None and self.states is not None and self.states[s].isdecimal():
+            called = s - 1  # another one in any case: states have numbers for names, and this is none of them
+        if called is not None and called != s:
+            refuse(
+                f"is {number} the state called {str(number)!r}, or the one of number {number}, from 0?",
+                "the states are called by whole numbers which are not their places",
+                f"write the name as text, {str(number)!r}, or choose by where=",
+            )
+        return number_within("state", number, self.n_states)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True, eq=False)

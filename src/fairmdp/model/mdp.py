@@ -6,9 +6,10 @@ of its own: row ``i`` of ``P`` and entry ``i`` of ``r`` belong to pair ``i``, an
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from scipy.sparse import csr_array, issparse, vstack
 
 from fairmdp import model
 from fairmdp.errors import ProblemError
+from fairmdp.files import naming
 from fairmdp.model.checks import (
     Floats,
     Ints,
@@ -28,10 +30,13 @@ from fairmdp.model.checks import (
     frozen,
     names_of,
     numeric,
+    read_only,
     real_vector,
     refuse,
+    there_are,
 )
 from fairmdp.model.labels import Labelled
+from fairmdp.model.objects import Objects, kept, numbers_of, state_labels, variables_of
 from fairmdp.model.time import checked_durations, jumps, uniform_rows, uniform_step, weighed
 
 ROW_SUM_TOL = 1e-9
@@ -63,13 +68,16 @@ class MDP(Labelled, ReadOnly):
     s_of
         State of each pair, (SA,): integers in ascending order, every state at least once.
     states
-        Names of the states, (S,). Without them a state is called by its number.
+        Names of the states, (S,), or any hashable objects that stand for them, such as tuples; rows of
+        numbers, (S, d), will do too. Without them a state is called by its number.
     actions
         Names of the actions: one per pair, (SA,), or one list for all states, taken by position.
         Without them the k-th action of a state is called ``a{k}``.
     initial
         Distribution of the first state, (S,). The long-run shares of a policy with one closed class do
         not depend on it; simulations do.
+    rewards
+        Other rewards by name, (SA,) each, which quotas may bound: ``Quota("energy", reward="energy", ...)``.
     durations
         Mean time that each pair takes, (SA,), where steps are not equally long: gains are then per unit of
         time, and shares are shares of time. A policy is what to do at each decision.
@@ -78,6 +86,9 @@ class MDP(Labelled, ReadOnly):
 
     Attributes
     ----------
+    state_objects : tuple, ndarray or None
+        What stands for the states where that is not their names, in the same order. Files and copies for
+        other processes keep the names alone.
     pair_ptr : ndarray
         The pairs of state ``s`` are ``pair_ptr[s]`` to ``pair_ptr[s + 1] - 1``, (S + 1,).
 
@@ -97,6 +108,9 @@ class MDP(Labelled, ReadOnly):
     states: tuple[str, ...] | None
     actions: tuple[str, ...] | None
     initial: Floats | None
+    state_objects: Objects | None
+    reward_names: tuple[str, ...]
+    reward_rows: Floats
     durations: Floats | None
     time_unit: str | None
 
@@ -106,9 +120,10 @@ class MDP(Labelled, ReadOnly):
         r: ArrayLike,
         s_of: ArrayLike,
         *,
-        states: Iterable[str] | None = None,
+        states: Iterable[Hashable] | None = None,
         actions: Iterable[str] | None = None,
         initial: ArrayLike | None = None,
+        rewards: Mapping[str, ArrayLike] | None = None,
         durations: ArrayLike | None = None,
         time_unit: str | None = None,
     ) -> None:
@@ -120,18 +135,24 @@ class MDP(Labelled, ReadOnly):
         pair_ptr = np.searchsorted(s_of, np.arange(n_states + 1)).astype(np.int64)
         # Fields are set as soon as they are known, so that messages can name states and actions.
         fields = self.__dict__
-        fields.update(P=P, s_of=s_of, pair_ptr=pair_ptr, states=_state_names(states, n_states), actions=None)
+        names, objects = state_labels(states, n_states)
+        fields.update(P=P, s_of=s_of, pair_ptr=pair_ptr, states=names, state_objects=objects, actions=None)
         fields.update(actions=self._pair_labels(actions))
         self._check_transitions()
-        fields.update(r=self._finite_rewards(r))
+        fields.update(r=self._finite_rewards("r", r))
+        other = {} if rewards is None else dict(rewards)
+        rows = [self._finite_rewards(f"rewards[{name!r}]", row) for name, row in other.items()]
+        fields.update(
+            reward_names=names_of("rewards", other), reward_rows=np.array(rows).reshape(-1, n_pairs)
+        )
         fields.update(initial=None if initial is None else self.distribution("initial", initial))
         fields.update(durations=None if durations is None else checked_durations(durations, n_pairs))
         fields.update(time_unit=None if time_unit is None else (names_of("time_unit", [time_unit]) or ())[0])
-        frozen(P.data, P.indices, P.indptr, self.r, s_of, pair_ptr)
+        frozen(P.data, P.indices, P.indptr, self.r, self.reward_rows, s_of, pair_ptr)
         if self.durations is not None:
             frozen(self.durations)
             with np.errstate(over="ignore"):
-                self._finite_rewards(self.r / self.durations)
+                self._finite_rewards("r", self.r / self.durations)
 
     @classmethod
     def from_tensor(cls, P: ArrayLike, R: ArrayLike, **names: Any) -> MDP:
@@ -164,6 +185,136 @@ class MDP(Labelled, ReadOnly):
                 "  for P of shape (S, A, S) use from_tensor"
             )
         return cls.from_tensor(P.transpose(1, 0, 2), R, **names)
+
+    @classmethod
+    def from_table(
+        cls,
+        table: Any,
+        *,
+        columns: Mapping[str, str | None] | None = None,
+        initial: ArrayLike | None = None,
+    ) -> MDP:
+        """Build from a table of transitions: columns state, action, next, probability and reward.
+
+        Each row says that an action of a state leads to a next state with a probability. States are numbered
+        as they appear, or ascending if all are whole numbers. Rewards are averaged over the rows of a pair.
+        Other columns that hold numbers are kept as `MDP.rewards`; those that hold text are notes.
+
+        Parameters
+        ----------
+        table
+            A data frame of pandas or polars, an Arrow table or anything with Arrow's C stream, a dictionary
+            of columns, a list of dictionaries, or the path of a ``.csv`` or ``.parquet`` file.
+        columns
+            Which column is what, where the names differ: ``{"next": "to", "reward": "profit"}``.
+            ``{"action": None}`` says that there is nothing to choose.
+        initial
+            As in the constructor.
+
+        Examples
+        --------
+        >>> MDP.from_table({
+        ...     "state": ["day", "day", "night"], "action": ["work", "work", "sleep"],
+        ...     "next": ["day", "night", "day"], "probability": [0.5, 0.5, 1], "reward": [2, 2, 0],
+        ... })
+        MDP(2 states, 2 pairs, 3 transitions)
+        """
+        if isinstance(table, str | PathLike):
+            with naming(table):
+                return model.mdp_of(model.table_of(table), columns, initial)
+        return model.mdp_of(model.table_of(table), columns, initial)
+
+    @classmethod
+    def from_rules(
+        cls,
+        start: Any,
+        actions: model.rules.Actions,
+        step: model.rules.Step,
+        *,
+        limit: int = 2_000_000,
+        reward: str = "reward",
+        progress: model.rules.Progress | None = None,
+    ) -> MDP:
+        """Build from rules: every state that can be reached from the start is explored, named and numbered.
+
+        States and actions may be any hashable objects: text, numbers, tuples, named tuples, frozen
+        dataclasses. Quotas choose states by name, by object or by ``where=``.
+
+        Parameters
+        ----------
+        start
+            The first state; a list of several, equally likely; or ``{state: probability}``.
+        actions
+            The actions of a state, ``actions(state)``, or one list for all states.
+        step
+            What ``step(state, action)`` can lead to: either ``({next: probability, ...}, reward)``, or an
+            iterable of ``(probability, next, reward)``, whose rewards are averaged and of which several may
+            lead to one state. It must depend on nothing else. A reward may have names,
+            ``{name: number, ...}``, the same everywhere; all are kept as `MDP.rewards`.
+        limit
+            States after which the exploration gives up.
+        reward
+            Name of the reward that a policy is to earn, where they have names.
+        progress
+            Called about twice a second with ``states`` found, ``explored``, ``transitions``, ``seconds``.
+
+        Examples
+        --------
+        >>> def step(waiting, action):  # up to three jobs; one more comes in a quarter of the hours
+        ...     left = waiting - 1 if action == "serve" and waiting else waiting
+        ...     return [(0.25, min(left + 1, 3), waiting - left), (0.75, left, waiting - left)]
+        >>> MDP.from_rules(0, ["serve", "wait"], step)
+        MDP(4 states, 8 pairs, 15 transitions)
+        """
+        return model.rules.explore(start, actions, step, limit=limit, reward=reward, progress=progress)
+
+    @classmethod
+    def from_array_rules(
+        cls,
+        start: ArrayLike,
+        actions: Sequence[str],
+        step: model.array_rules.ArrayStep,
+        *,
+        shape: Sequence[int],
+        available: model.array_rules.Available | None = None,
+        progress: model.rules.Progress | None = None,
+    ) -> MDP:
+        """Build from rules on arrays, for millions of states: as `from_rules`, but many states at once.
+
+        A state is a row of d whole numbers from 0 to below ``shape``. What can be reached is kept, in the
+        order of the rows; up to 100,000 states get names such as ``3,0``. ``where=`` of a quota is given all
+        rows at once, (S, d), and returns a mask, (S,).
+
+        Parameters
+        ----------
+        start
+            The first state, (d,), or several that are equally likely, (n, d).
+        actions
+            Names of the actions.
+        step
+            ``step(states, action)`` with states (n, d) returns ``(probability, next, reward)``: probabilities
+            (n, m) of the m outcomes of each state, the next states (n, m, d), and rewards (n,) or (n, m).
+            Probabilities may be fewer, (m,), and the reward one number, where all states have the same. What
+            has probability 0 does not happen, wherever it leads. Each state is asked about twice.
+        shape
+            How many values each variable has, (d,); all together at most 2**29 combinations.
+        available
+            ``available(states)`` says which actions the states have, a mask (n, A); by default all.
+        progress
+            As in `from_rules`.
+
+        Examples
+        --------
+        >>> def step(states, action):  # the queue of `from_rules`
+        ...     left = np.maximum(states - (action == "serve"), 0)
+        ...     following = np.stack([np.minimum(left + 1, 3), left], axis=1)
+        ...     return [0.25, 0.75], following, (states - left)[:, 0]
+        >>> MDP.from_array_rules([0], ["serve", "wait"], step, shape=[4])
+        MDP(4 states, 8 pairs, 15 transitions)
+        """
+        return model.array_rules.explore_arrays(
+            start, actions, step, shape=shape, available=available, progress=progress
+        )
 
     @classmethod
     def from_rates(
@@ -231,6 +382,28 @@ class MDP(Labelled, ReadOnly):
             else weighed(policy, 1 / self.durations, self.pair_ptr, self.s_of)
         )
 
+    def with_reward(self, name: str) -> MDP:
+        """Return the model that earns another of its `rewards`, with all of them kept."""
+        return self._with(r=self.reward_rows[self.reward_number(name)])
+
+    def with_state_objects(self, objects: Objects | None) -> MDP:
+        """Return the same model, with objects that stand for its states beside their names."""
+        if objects is not None and len(objects) != self.n_states:
+            raise ProblemError(f"there are {len(objects)} objects for {self.n_states} states")
+        return self._with(state_objects=None if objects is None else read_only(kept(objects)))
+
+    def rate_of(self, reward: str) -> Floats:
+        """What a unit of time in each pair pays of a reward that has a name, (SA,)."""
+        row = self.reward_rows[self.reward_number(reward)]
+        return row if self.durations is None else row / self.durations
+
+    def reward_number(self, name: str) -> int:
+        """Place of a reward among the named ones."""
+        if name not in self.reward_names:
+            known = there_are(self.reward_names, name) or "; the model has but its own, r"
+            raise ProblemError(f"there is no reward called {name!r}{known}")
+        return self.reward_names.index(name)
+
     def distribution(self, what: str, p: ArrayLike) -> Floats:
         """``p`` as a read-only probability distribution over the states."""
         p = real_vector(what, p, self.n_states)
@@ -279,8 +452,9 @@ class MDP(Labelled, ReadOnly):
             states=self.states,
             actions=[labels[i] for i in order],
             initial=self.initial,
+            rewards={name: np.concatenate([row, np.zeros(S)])[order] for name, row in self.rewards.items()},
             time_unit=self.time_unit,
-        )
+        ).with_state_objects(self.state_objects)
 
     def simulator(self) -> model.ModelSimulator:
         """Return this model as a simulator, for what learns from samples."""
@@ -294,6 +468,30 @@ class MDP(Labelled, ReadOnly):
     def __repr__(self) -> str:
         counts = {"state": self.n_states, "pair": self.n_pairs, "transition": self.P.nnz}
         return f"MDP({', '.join(counted(count, noun) for noun, count in counts.items())})"
+
+    @property
+    def rewards(self) -> dict[str, Floats]:
+        """The rewards that have a name, (SA,) each."""
+        return dict(zip(self.reward_names, self.reward_rows, strict=True))
+
+    @cached_property
+    def variables(self) -> Mapping[str, Any]:
+        """Variables that the states consist of, (S,) each: fields of objects, or names as ``x=1 & y=0``."""
+        return variables_of(self.state_objects, self.states)
+
+    @cached_property
+    def _object_numbers(self) -> dict[Hashable, int]:
+        return {} if self.state_objects is None else numbers_of(self.state_objects)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Objects may be of classes that other processes do not know; names do for all that is sent there."""
+        return {**vars(self), "state_objects": None, "_object_numbers": {}}
+
+    def _with(self, **changed: Any) -> MDP:
+        """The same model with other fields; what was derived from the old ones is left behind."""
+        other = object.__new__(MDP)
+        other.__dict__.update({field: vars(self)[field] for field in self.__dataclass_fields__} | changed)
+        return other
 
     def _pair_labels(self, actions: Iterable[str] | None) -> tuple[str, ...] | None:
         """One action name per pair, different within each state."""
@@ -318,12 +516,12 @@ class MDP(Labelled, ReadOnly):
             )
         return labels
 
-    def _finite_rewards(self, r: ArrayLike) -> Floats:
-        r = real_vector("r", r, self.n_pairs)
+    def _finite_rewards(self, what: str, r: ArrayLike) -> Floats:
+        r = real_vector(what, r, self.n_pairs)
         bad = ~np.isfinite(r)
         if (i := first(bad)) is not None:
             refuse(
-                f"r[{i}] is {r[i]}, expected a finite number",
+                f"{what}[{i}] is {r[i]}, expected a finite number",
                 f"pair {i} is {self.pair_text(i)}; {count_of(bad.sum(), r.size, 'rewards')} not finite",
                 "leave an action that must not be taken out of the model (from_tensor reads R = -inf so)",
             )
@@ -437,15 +635,6 @@ def _state_of_pairs(s_of: ArrayLike, n_pairs: int, n_states: int) -> Ints:
             "  a state where nothing can be done needs one action that says what happens next"
         )
     return states
-
-
-def _state_names(states: Iterable[str] | None, n_states: int) -> tuple[str, ...] | None:
-    names = names_of("states", states, n_states)
-    if names is not None and len(set(names)) < len(names):
-        i = first_repeat(np.array(names))
-        assert i is not None
-        raise ProblemError(f"two states are called {names[i]!r}\n  give every state a name of its own")
-    return names
 
 
 def _row_of(P: csr_array, entry: int) -> int:

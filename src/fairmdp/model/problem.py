@@ -245,7 +245,7 @@ class Problem(ReadOnly):
         if not isinstance(quota, str):
             return number_within("quota", quota, self.n_quotas)
         if quota not in self.names:
-            raise ProblemError(f"there is no quota called {quota!r}{there_are(self.names)}")
+            raise ProblemError(f"there is no quota called {quota!r}{there_are(self.names, quota)}")
         return self.names.index(quota)
 
     def with_bounds(self, at_least: ArrayLike | None = None, at_most: ArrayLike | None = None) -> Problem:
@@ -308,6 +308,10 @@ class Problem(ReadOnly):
         other.__dict__["mdp"] = mdp
         return other
 
+    def with_reward(self, name: str) -> Problem:
+        """Return the same quotas on the model that earns another of its `MDP.rewards`."""
+        return self.with_mdp(self.mdp.with_reward(name))
+
     def without_quotas(self) -> Problem:
         """Return the same model with nothing owed."""
         return Problem(self.mdp)
@@ -347,8 +351,10 @@ class Problem(ReadOnly):
             flat = np.ascontiguousarray(array, dtype=kind)
             sha.update(flat.size.to_bytes(8, "little"))
             sha.update(flat.data)
-        unit = [] if mdp.time_unit is None else [(mdp.time_unit,)]
-        for names in (mdp.states, mdp.actions, self.names, *unit):
+        if mdp.reward_names:
+            sha.update(np.ascontiguousarray(mdp.reward_rows, dtype="<f8").data)
+        more = [names for names in (mdp.reward_names, mdp.time_unit and (mdp.time_unit,)) if names]
+        for names in (mdp.states, mdp.actions, self.names, *more):
             sha.update(b"none" if names is None else len(names).to_bytes(8, "little"))
             sha.update("\0".join(names or ()).encode())
         return sha.hexdigest()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NamedTuple
@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairmdp.errors import ProblemError
-from fairmdp.model.checks import Floats, Ints, ReadOnly, names_of, number_within
+from fairmdp.model.checks import Bools, Floats, Ints, ReadOnly, names_of, number_within
 from fairmdp.model.conditional import Condition, within_condition
 from fairmdp.model.mdp import MDP
-from fairmdp.model.weights import stated_weights
+from fairmdp.model.weights import stated_weights, weight_range
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,8 @@ class Quota(ReadOnly):
     name
         What messages and tables call it.
     states
-        The set: state numbers or names, or a boolean mask over all states.
+        The set: state numbers, names or objects, or a boolean mask over all states. An array of whole
+        numbers always holds state numbers.
     pairs
         Instead of states: pair numbers, ``(state, action)`` tuples, or a boolean mask over all pairs.
     at_least, at_most
@@ -37,6 +38,13 @@ class Quota(ReadOnly):
     of
         With a set: states, as for ``states``. The bound is then on the part of the time in these states that
         is in the set, and there is one bound.
+    where
+        Instead of listing states: a function that says of each whether it belongs to the set. It is given
+        what stands for the state (`MDP.state_objects`), else its name, else its number. Where the states
+        are rows of numbers it is given all of them at once, (S, d), and returns a mask, (S,).
+    reward
+        Instead of a set: the name of one of the model's `MDP.rewards`, whose long-run mean is bounded, per
+        unit of time where steps are not equally long.
 
     Notes
     -----
@@ -56,18 +64,23 @@ class Quota(ReadOnly):
     """
 
     name: str
-    states: Sequence[int | str] | NDArray[Any] | None = None
-    pairs: Sequence[int | tuple[int | str, int | str]] | NDArray[Any] | None = None
+    states: Iterable[Hashable] | NDArray[Any] | None = None
+    pairs: Iterable[int | tuple[Hashable, Hashable]] | NDArray[Any] | None = None
     at_least: float | None = None
     at_most: float | None = None
     weights: ArrayLike | Mapping[Any, float] | None = None
-    of: Sequence[int | str] | NDArray[Any] | None = None
+    of: Iterable[Hashable] | NDArray[Any] | None = None
+    where: Callable[[Any], Any] | None = None
+    reward: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         names_of("quota", [self.name])
-        if sum(given is not None for given in (self.states, self.pairs, self.weights)) != 1:
-            raise ProblemError(f"quota {self.name}: give either states or pairs, or else weights")
+        sets = (self.states, self.pairs, self.weights, self.where, self.reward)
+        if sum(given is not None for given in sets) != 1:
+            raise ProblemError(f"quota {self.name}: give one of states, pairs, where, weights and reward")
+        if self.where is not None and not callable(self.where):
+            raise ProblemError(f"quota {self.name}: where is {self.where!r}, expected a function of a state")
         if self.at_least is None and self.at_most is None:
             raise ProblemError(
                 f"quota {self.name}: give at_least, at_most or both\n"
@@ -111,21 +124,29 @@ def counted_by(mdp: MDP, quota: Quota, number: int = 0) -> Counted:
     """What a quota counts in a model, or an error that names the quota."""
     try:
         if quota.weights is not None:
-            a, over_states = stated_weights(mdp, quota.weights)
-            return Counted(np.flatnonzero(a), a[a != 0], over_states)
+            return _weighted(*stated_weights(mdp, quota.weights))
+        if quota.reward is not None:
+            row = mdp.rate_of(quota.reward)
+            weight_range(row)
+            return _weighted(row, False)
         pairs = _member_pairs(mdp, quota)
         if quota.of is not None:
             return _conditional(mdp, quota, number, pairs)
     except ProblemError as error:
-        raise ProblemError(f"quota {quota.name}: {error}") from None
-    return Counted(pairs, np.ones(pairs.size), quota.states is not None)
+        raise ProblemError(f"quota {quota.name}: {error}") from error.__cause__
+    return Counted(pairs, np.ones(pairs.size), quota.pairs is None)
+
+
+def _weighted(a: Floats, over_states: bool) -> Counted:
+    return Counted(np.flatnonzero(a), a[a != 0], over_states)
 
 
 def _member_pairs(mdp: MDP, quota: Quota) -> Ints:
     """Sorted pair numbers of a quota's set."""
-    if quota.states is None:
+    if quota.pairs is not None:
         return _chosen("pairs", quota.pairs, mdp.n_pairs, lambda pair: _pair_number(mdp, pair))
-    return _pairs_of_states(mdp, "states", quota.states)
+    given = quota.states if quota.where is None else _satisfying(mdp, quota.where)
+    return _pairs_of_states(mdp, "states", given)
 
 
 def _conditional(mdp: MDP, quota: Quota, number: int, members: Ints) -> Counted:
@@ -138,7 +159,7 @@ def _conditional(mdp: MDP, quota: Quota, number: int, members: Ints) -> Counted:
     condition = Condition(number, of, within, float(bound), least)
     weights = condition.weights()
     used = weights != 0
-    return Counted(of[used], weights[used], quota.states is not None, condition)
+    return Counted(of[used], weights[used], quota.pairs is None, condition)
 
 
 def _pairs_of_states(mdp: MDP, what: str, given: Any) -> Ints:
@@ -146,6 +167,37 @@ def _pairs_of_states(mdp: MDP, what: str, given: Any) -> Ints:
     counts = mdp.pair_ptr[states + 1] - mdp.pair_ptr[states]
     before = np.cumsum(counts) - counts
     return np.repeat(mdp.pair_ptr[states] - before, counts) + np.arange(counts.sum())
+
+
+def _satisfying(mdp: MDP, where: Callable[[Any], Any]) -> Bools:
+    """Mask of the states of which a function says yes, (S,)."""
+    objects = mdp.state_objects
+    if isinstance(objects, np.ndarray):
+        mask = np.asarray(_answer(where, objects, "all states at once"))
+        if mask.dtype != bool or mask.shape != (mdp.n_states,):
+            raise ProblemError(
+                f"where returned {mask.dtype} of shape {mask.shape}, "
+                f"expected a mask of shape ({mdp.n_states},)"
+            )
+    else:
+        asked = objects or mdp.states or range(mdp.n_states)
+        answers = [_answer(where, state, f"state {mdp.state_name(s)}") for s, state in enumerate(asked)]
+        s = next((s for s, answer in enumerate(answers) if not isinstance(answer, bool | np.bool_)), None)
+        if s is not None:
+            raise ProblemError(
+                f"where said {answers[s]!r} of state {mdp.state_name(s)}, expected True or False"
+            )
+        mask = np.array(answers)
+    if not mask.any():
+        raise ProblemError("where holds for no state\n  change it, or drop the quota")
+    return mask
+
+
+def _answer(where: Callable[[Any], Any], asked: Any, what: str) -> Any:
+    try:
+        return where(asked)
+    except Exception as error:
+        raise ProblemError(f"where raised {type(error).__name__} for {what}: {error}") from error
 
 
 def _pair_number(mdp: MDP, pair: Any) -> int:

@@ -5,30 +5,45 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from fairmdp.errors import ProblemError
-from fairmdp.model.checks import there_are
+from fairmdp.model.checks import Bools, there_are
+from fairmdp.model.expression import states_where
 from fairmdp.model.problem import Problem
 from fairmdp.model.quota import Quota
 
-_OURS = re.compile(r"(?P<name>.+?)\s*(?P<side>>=|<=)\s*(?P<share>[^<>=\s]+)")
-_THEIRS = re.compile(
-    r'(?:LRA|S)\s*(?P<side>>=|<=|>|<|=)\s*(?P<share>[^<>=\s\[]+)\s*\[\s*"(?P<name>[^"]+)"\s*\]', re.ASCII
-)
+_BOUND = r"(?P<side>>=|<=|>|<|=)\s*(?P<value>[^<>=\s\[]+)"
+_OURS = re.compile(r"(?P<what>.+?)\s*(?P<side>>=|<=)\s*(?P<value>[^<>=\s]+)")
+_SHARE = re.compile(rf"(?:LRA|S)\s*{_BOUND}\s*\[(?P<what>.*)\]", re.ASCII)
+_MEAN = re.compile(rf'R\s*(?:\{{\s*"(?P<what>[^"]+)"\s*\}})?\s*{_BOUND}\s*\[\s*(?:LRA|S)\s*\]', re.ASCII)
+_QUOTED = re.compile(r'\s*"([^"]+)"\s*')
+_FORMULA = re.compile(r'["&|!<>=()]')
+
+
+class Bound(NamedTuple):
+    """A bound in words."""
+
+    name: str
+    side: str  # at_least or at_most
+    value: float
+    of_reward: bool = False  # on the mean of a reward, and not on a share
 
 
 def parse_quota(problem: Problem, text: str) -> Quota:
-    """Read a bound on a quota, label, state or state/action of a problem.
+    """Read a bound on a quota, label, state, state/action or reward of a problem, or on a formula of these.
 
     Parameters
     ----------
     problem
         Where the name is looked up: among the quotas, to which the labels of PRISM and Storm files belong,
-        then among the states, then as ``state/action``.
+        then among the states, then as ``state/action``, then among the `MDP.rewards`.
     text
         ``name>=0.25``, ``name<=10%``, or as in Storm and MultiGain ``LRA>=0.25 ["name"]``,
-        ``S<=0.1 ["name"]``.
+        ``S<=0.1 ["name"]``, ``R{"energy"}<=1.5 [LRA]``. In place of a name a formula will do, of labels,
+        and of variables where states have them: ``LRA>=0.25 ["home" & !(x>=2 | "odd")]``.
 
     Returns
     -------
@@ -41,6 +56,8 @@ def parse_quota(problem: Problem, text: str) -> Quota:
     >>> problem = scenarios.three_state()
     >>> parse_quota(problem, 'LRA>=0.25 ["s2"]')
     Quota('s2', at_least=0.25)
+    >>> parse_quota(problem, 'LRA>=0.5 [!"s2"]')
+    Quota('!s2', at_least=0.5)
     """
     return parse_quotas(problem, [text])[0]
 
@@ -58,13 +75,29 @@ def parse_quotas(problem: Problem, texts: Iterable[str], added: Iterable[Quota] 
     numbers = {name: k for k, name in enumerate(problem.names)}
     for text in texts:
         try:
-            name, side, share = split_quota(text)
+            bound = split_quota(text)
         except ProblemError as error:
             raise ProblemError(f"quota {error}") from None
-        bounds: dict[str, Any] = {side: share}
+        side: dict[str, Any] = {bound.side: bound.value}
+        name = _name_of_reward(problem, bound.name) if bound.of_reward else bound.name
         known = found.pop(name, None) or (problem.quotas[numbers[name]] if name in numbers else None)
-        found[name] = replace(known, **bounds) if known else _new_quota(problem, found, name, bounds)
+        if known is not None:
+            found[name] = replace(known, **side)
+        elif bound.of_reward:
+            found[name] = _on_reward(problem, name, bound.name, side)
+        else:
+            found[name] = _new_quota(problem, found, name, side)
     return list(found.values())
+
+
+def reward_of(problem: Problem, k: int) -> str | None:
+    """Name of the reward whose mean quota `k` bounds, if it is one; "" for what the policy is to earn."""
+    if not problem.weighted[k]:
+        return None
+    row = problem.weights[[k]].toarray()[0]
+    mdp = problem.mdp
+    named = (name for name in mdp.reward_names if np.array_equal(row, mdp.rate_of(name)))
+    return next(named, "" if np.array_equal(row, mdp.rates) else None)
 
 
 def with_named(problem: Problem, *names: str) -> Problem:
@@ -76,35 +109,75 @@ def with_named(problem: Problem, *names: str) -> Problem:
     return problem.with_quotas(parse_quotas(problem, unknown)) if unknown else problem
 
 
-def _new_quota(problem: Problem, added: Collection[str], name: str, bounds: dict[str, Any]) -> Quota:
-    """Bound on a state or a pair."""
+def _name_of_reward(problem: Problem, reward: str) -> str:
+    """Name of a quota on a reward: the reward's own, unless something else is called so."""
+    if reward in problem.names:
+        taken = reward_of(problem, problem.quota_index(reward)) != reward
+    else:
+        taken = reward in problem.mdp.state_numbers
+    return f'R{{"{reward}"}}' if taken else reward or "R"
+
+
+def _on_reward(problem: Problem, name: str, reward: str, side: dict[str, Any]) -> Quota:
+    return Quota(name, reward=reward, **side) if reward else Quota(name, weights=problem.mdp.rates, **side)
+
+
+def _new_quota(problem: Problem, added: Collection[str], name: str, side: dict[str, Any]) -> Quota:
+    """Bound on a state, a pair, a reward or a formula."""
     mdp = problem.mdp
     state, slash, action = name.rpartition("/")
-    if slash and name not in mdp.state_numbers:
-        return Quota(name, pairs=[mdp.pair_index(state, action)], **bounds)
+    if slash and name not in mdp.state_numbers and '"' not in name:
+        return Quota(name, pairs=[mdp.pair_index(state, action)], **side)
+    if name in mdp.reward_names and name not in mdp.state_numbers:
+        return Quota(name, reward=name, **side)
     try:
-        return Quota(name, states=[mdp.state_index(name)], **bounds)
+        return Quota(name, states=np.array([mdp.state_index(name)]), **side)
     except ProblemError:
+        if _FORMULA.search(name) or name in mdp.variables:
+            return _on_formula(problem, name, side)
         quotas = [*(other for other in problem.names if other not in added), *added]
-        known = there_are(list(dict.fromkeys([*quotas, *(mdp.states or ())])))
+        known = there_are(list(dict.fromkeys([*quotas, *(mdp.states or ()), *mdp.reward_names])), name)
         if mdp.states is None:
             known += f"; states are called 0 to {mdp.n_states - 1}"
         raise ProblemError(f"there is no quota or state called {name!r}{known}") from None
 
 
-def split_quota(text: str) -> tuple[str, str, float]:
-    """Name, ``at_least`` or ``at_most``, and share of a bound."""
+def _on_formula(problem: Problem, text: str, side: dict[str, Any]) -> Quota:
+    """Bound on the states that satisfy a formula, called like it, without its quotes."""
+    mdp = problem.mdp
+
+    def label(name: str) -> Bools | None:
+        if name in problem.names:
+            states = problem.quotas[problem.quota_index(name)].states
+            return None if states is None else np.isin(np.arange(mdp.n_states), np.asarray(states))
+        try:
+            return np.arange(mdp.n_states) == mdp.state_index(name)
+        except ProblemError:
+            return None
+
+    mask = states_where(text, mdp.n_states, mdp.variables, label)
+    if not mask.any():
+        raise ProblemError(f"no state satisfies {text!r}")
+    return Quota(" ".join(text.replace('"', "").split()), states=mask, **side)
+
+
+def split_quota(text: str) -> Bound:
+    """Read a bound, without looking at what is bounded."""
     if not isinstance(text, str):
         raise ProblemError(f"{text!r}: expected text such as 'ward_b>=0.25'")
-    match = _THEIRS.fullmatch(text.strip()) or _OURS.fullmatch(text.strip())
+    mean = _MEAN.fullmatch(text.strip())
+    match = mean or _SHARE.fullmatch(text.strip()) or _OURS.fullmatch(text.strip())
     if match is None or match["side"] not in (">=", "<="):
         raise ProblemError(
-            f"{text!r}: expected NAME>=SHARE or NAME<=SHARE, such as 'ward_b>=0.25', or LRA>=SHARE [\"NAME\"]"
+            f"{text!r}: expected NAME>=SHARE or NAME<=SHARE, such as 'ward_b>=0.25', "
+            'LRA>=SHARE ["NAME"] or R{"NAME"}>=MEAN [LRA]'
         )
-    share = match["share"]
+    value = match["value"]
     try:
-        number = float(share.removesuffix("%"))
+        number = float(value.removesuffix("%"))
     except ValueError:
-        raise ProblemError(f"{text!r}: {share!r} is not a number") from None
+        raise ProblemError(f"{text!r}: {value!r} is not a number") from None
     side = "at_least" if match["side"] == ">=" else "at_most"
-    return match["name"], side, number / 100 if share.endswith("%") else number
+    quoted = _QUOTED.fullmatch(what := match["what"] or "")
+    name = quoted[1] if quoted else what.strip()
+    return Bound(name, side, number / 100 if value.endswith("%") else number, mean is not None)

@@ -159,7 +159,7 @@ def _from_mapping(mdp: MDP, weights: Mapping[Any, float]) -> tuple[Floats, bool]
     for place, weight in weights.items():
         if isinstance(weight, bool) or not isinstance(weight, Real):
             raise ProblemError(f"the weight of {place!r} is {weight!r}, expected a number")
-        if isinstance(place, tuple) and len(place) == 2:
+        if isinstance(place, tuple) and len(place) == 2 and mdp.state_of_object(place) is None:
             first = mdp.pair_index(*place)
             pairs, over_states = slice(first, first + 1), False
         else:
