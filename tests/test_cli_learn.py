@@ -128,10 +128,13 @@ def test_quotas_that_cannot_be_met(run):
             ["three-state", "--method", "magic", "--samples", "100"],
             "'magic' is not one of 'plugin', 'mirror'",
         ),
-        (["walks.py:walk", "--samples", "10"], "a simulator is named by its module: write walks:walk"),
+        (["walks.py:walk", "--samples", "10"], "a module is named without .py: write walks:walk"),
         (["nowhere:sim", "--samples", "10"], "cannot import nowhere"),
         (["walks:nothing", "--samples", "10"], "module walks has no nothing"),
-        (["walks:walk", "-p", "x=1", "--samples", "10"], "not for a simulator of your own"),
+        (
+            ["walks:walk", "-p", "x=1", "--samples", "10"],
+            "--param is for functions with parameters, and walks:walk is none",
+        ),
         (["three-state", "--samples", "1000", "-o", "no/where.json"], "there is no such folder"),
     ],
 )
@@ -240,7 +243,7 @@ class Unmade(Broken):
 @pytest.mark.parametrize("workers", [[], ["--workers", "1"]])
 @pytest.mark.parametrize(
     "simulator, said",
-    [(Endless, "state 0 has 4611686018427387904 actions"), (Broken, "the simulator raised RuntimeError: broken pump"), (Leaving, "the simulator raised SystemExit: 0"), (Silent, "the simulator raised SystemExit: 0"), (Unmade, "made no simulator, it raised SystemExit: 0")],
+    [(Endless, "state 0 has 4611686018427387904 actions"), (Broken, "the simulator raised RuntimeError: broken pump"), (Leaving, "the simulator raised SystemExit: 0"), (Silent, "the simulator raised SystemExit: 0"), (Unmade, "made nothing, it raised SystemExit: 0")],
 )  # fmt: skip
 def test_what_a_simulator_does_wrong_is_its_own_fault(simulator, said, workers, monkeypatch, capsys):
     """A message and code 1, whatever it raises: nothing that looks like success, or like a mistake of ours."""

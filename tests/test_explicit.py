@@ -322,7 +322,7 @@ def test_wrong_quota_files_are_named(tmp_path):
     path = written(tmp_path, {**PRISM, "quotas": 'LRA>=0.25 ["home"]\n\nLRA>=0.1 ["hme"]\n'})
     with pytest.raises(
         FormatError,
-        match="m.quotas: line 3: there is no quota or state called 'hme'; there are not at home, home",
+        match=r"m.quotas: line 3: there is no quota or state called 'hme'; did you mean 'home'\? there are not at home, home",
     ):
         load(path)
 
@@ -334,8 +334,8 @@ def test_quota_lines_that_do_not_fit_together_are_named(tmp_path):
         FormatError, match="m.quotas: line 4: quota home asks for at_least 0.25 and at_most 0.2"
     ):
         load(path)
-    written(tmp_path, {"quotas": "LRA>=0.1 [home]"})
-    with pytest.raises(FormatError, match="m.quotas: line 1: quota 'LRA>=0.1 .home.': "):
+    written(tmp_path, {"quotas": "LRA=0.1 [home]"})
+    with pytest.raises(FormatError, match="m.quotas: line 1: quota 'LRA=0.1 .home.': "):
         load(path)
 
 
@@ -439,7 +439,7 @@ def run(monkeypatch, capsys, *words):
 def test_solve_takes_labels_rewards_and_strategies(tmp_path, monkeypatch, capsys):
     path = written(tmp_path, {"drn": DRN})
     code, shown = run(monkeypatch, capsys, "solve", path, "--quota", "home>=0.3")
-    assert code == 1 and "2 reward structures: energy, pay" in shown and "--param reward=NAME" in shown
+    assert code == 1 and "2 reward structures: energy, pay" in shown and "--reward NAME" in shown
     words = [
         "solve",
         path,
@@ -457,7 +457,7 @@ def test_solve_takes_labels_rewards_and_strategies(tmp_path, monkeypatch, capsys
     lines = (tmp_path / "s.txt").read_text().splitlines()
     assert len(lines) == 3 and lines[0].startswith("(x=0 & y=1)=0.") and lines[2] == "(x=1 & y=1)=a0"
     code, shown = run(monkeypatch, capsys, "solve", path, "-p", "n=3")
-    assert code == 2 and "takes reward=NAME only" in shown
+    assert code == 2 and "takes reward, as reward=NAME" in shown
     code, shown = run(monkeypatch, capsys, "solve", path, "--strategy", tmp_path / "no" / "s.txt")
     assert code == 2 and "--strategy" in shown and "there is no such folder" in shown
 

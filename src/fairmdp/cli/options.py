@@ -53,10 +53,17 @@ def problem_options(command: F) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def call(
-        source: str, params: tuple[str, ...], rho: str | None, quotas: tuple[str, ...], **rest: Any
+        source: str,
+        params: tuple[str, ...],
+        rho: str | None,
+        quotas: tuple[str, ...],
+        reward: str | None,
+        groups: str | None,
+        **rest: Any,
     ) -> Any:
+        named = io.Source(source, params, rho, quotas, reward=reward, groups=groups)
         with usage_errors():
-            return command(source=io.Source(source, params, rho, quotas), **rest)
+            return command(source=named, **rest)
 
     for add in (
         click.option(
@@ -66,9 +73,14 @@ def problem_options(command: F) -> Callable[..., Any]:
         ),
         click.option("--rho", metavar="SHARES", help="One least share per state, e.g. 0.1,0.1,0.25."),
         click.option(
+            "--groups", type=FILE, metavar="TABLE",
+            help="Table with columns state and group (and at_least, at_most): one quota for each group.",
+        ),
+        click.option("--reward", metavar="NAME", help="The reward to earn, where the model has several."),
+        click.option(
             "--param", "-p", "params", multiple=True, metavar="KEY=VALUE",
-            help="Parameter of a ready-made problem, e.g. n_states=50, or reward=NAME to choose among the "
-            "reward structures of a .tra or .drn file. Repeatable.",
+            help="Parameter of a ready-made problem, e.g. n_states=50, or of a function; of a table which "
+            "column is what, e.g. next=to. Repeatable.",
         ),
         click.argument("source"),
     ):  # fmt: skip

@@ -13,6 +13,7 @@ from fairmdp import io, views
 from fairmdp.cli.engine import engine_options, opened
 from fairmdp.cli.exit_codes import STOPPED
 from fairmdp.cli.options import json_option, option, options, problem_options, seed_option
+from fairmdp.model.simulator import ModelSimulator
 
 
 @dataclass(frozen=True)
@@ -54,13 +55,14 @@ def simulate(source: io.Source, solution_file: str, options: _Options, **where: 
             f"{solution_file} has a policy over {len(kept['policy'])} state-action pairs, "
             f"{source.target} has {problem.mdp.n_pairs}\n  name the problem as you did when it was solved"
         )
-    model = simulator if source.is_simulator else problem.mdp
+    known = isinstance(simulator, ModelSimulator)
+    model = problem.mdp if known else simulator
     with opened(**where) as engine:
         seen = fm.simulate(
             model, kept["policy"], steps=options.steps, runs=options.runs, seed=options.seed,
             starts=options.start, quotas=problem.quotas, engine=engine,
         )  # fmt: skip
-    odd = () if solution is None or source.is_simulator else fm.surprises(problem, solution, seen)
+    odd = () if solution is None or not known else fm.surprises(problem, solution, seen)
     data = views.simulation_data(problem.units, seen, solution, odd, views.per(problem))
     click.echo(views.as_json(data) if options.as_json else views.simulation_text(source.target, data))
     if not seen.finished:

@@ -85,12 +85,14 @@ class _Options:
 def solve(source: io.Source, options: _Options) -> None:
     """Find the policy of largest gain that meets every quota of SOURCE.
 
-    SOURCE is a .toml, .npz, .tra (PRISM) or .drn (Storm) file, or the name of a ready-made problem (see
-    `fairmdp scenarios`).
+    SOURCE is a .toml or .npz file, a table of transitions (.csv, .parquet), a .tra (PRISM) or .drn (Storm)
+    file, module:name of a model in Python, or the name of a ready-made problem (see `fairmdp scenarios`).
 
     \b
     fairmdp solve three-state --rho 0.1,0.1,0.25
     fairmdp solve clinic.toml --quota 'ward_b>=0.25' -o clinic.solution.json
+    fairmdp solve transitions.csv --groups wards.csv --quota 'North>=20%'
+    fairmdp solve mymodule:clinic -p beds=4 --reward income
     fairmdp solve three-state --method mirror --steps 1000000 --seed 1
     fairmdp solve garnet --param n_states=1000000 --device cuda
     """

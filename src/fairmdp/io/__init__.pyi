@@ -1,5 +1,5 @@
 # What `fairmdp.io` offers, loaded at first use.
-from . import drn, npz_problem, prism_explicit, toml_problem
+from . import drn, npz_problem, prism_explicit, table_file, toml_problem
 from .gym_model import from_gymnasium
 from .policy_files import read_policy
 from .problem_files import load, save
@@ -19,5 +19,6 @@ __all__ = [
     "read_policy",
     "save",
     "save_strategy",
+    "table_file",
     "toml_problem",
 ]

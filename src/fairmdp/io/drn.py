@@ -30,7 +30,7 @@ time (``!0``); a model here has no such states, so that one that has them is ref
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array
@@ -38,11 +38,11 @@ from scipy.sparse import coo_array, csr_array
 from fairmdp.errors import FormatError
 from fairmdp.files import read_bytes
 from fairmdp.io.explicit_model import (
-    REWARD,
     Explicit,
     choices,
     labels_of,
     pick_reward,
+    rewards_of,
     with_kept_quotas,
     write_model,
 )
@@ -71,7 +71,9 @@ def read(path: str, reward: str | None = None) -> Problem:
         raise FormatError("there is no line @model: this is not a DRN file")
     head = _Head(data[: found.start()])
     body = _Body(data[found.end() :], data.count(b"\n", 0, found.end()) + 1, head)
-    explicit = body.explicit(pick_reward(body.reward_names(), reward))
+    names = body.reward_names()
+    chosen = pick_reward(names, reward)
+    explicit = body.explicit(names, chosen)
     return with_kept_quotas(explicit.problem(), path)
 
 
@@ -153,21 +155,29 @@ class _Body:
         declared, used = self._head.reward_names, int(self._brackets.count.max(initial=0))
         return [*declared, *(f"rew{k}" for k in range(len(declared), min(used, _MAX_REWARDS)))]
 
-    def explicit(self, reward: int | None) -> Explicit:
-        """Return the model, with one of its reward structures."""
-        paid = np.zeros(self._tokens.first.size)
-        if reward is not None:
-            lines, amounts = self._brackets.amounts(reward, self._head.constants)
-            paid[lines] = amounts
-        of_state, of_action = paid[self._states][self.s_of], np.where(self._is_action, paid[self._rows], 0.0)
-        P, r, durations = self._transitions(), of_state + of_action, None
+    def explicit(self, names: Sequence[str], reward: int | None) -> Explicit:
+        """Return the model, which earns one of its reward structures."""
+        P, durations = self._transitions(), None
+        paid = [self._paid(k) for k in range(len(names))] or [(np.zeros(self.s_of.size),) * 2]
         if self._head.kind == "ctmc":
-            P, r, durations = jumps(P, of_state, self.s_of, of_action)
-        elif self._head.kind in _IN_TIME:
-            durations = 1 / self._exit_rates()[self.s_of]
-            r = of_state * durations + of_action
-        names = self._state_names(), self._actions()
-        return Explicit(P, r, self.s_of, self._labels(), *names, durations)
+            made = [jumps(P, of_state, self.s_of, of_action) for of_state, of_action in paid]
+            rows, (P, _, durations) = [r for _, r, _ in made], made[0]
+        else:
+            durations = 1 / self._exit_rates()[self.s_of] if self._head.kind in _IN_TIME else None
+            rows = [
+                of_state * (1 if durations is None else durations) + of_action for of_state, of_action in paid
+            ]
+        return Explicit(
+            P, rows[reward or 0], self.s_of, self._labels(), self._state_names(), self._actions(), durations,
+            dict(zip(names, rows, strict=True)) if len(names) > 1 else {},
+        )  # fmt: skip
+
+    def _paid(self, reward: int) -> tuple[Floats, Floats]:
+        """What the state and what the action of each choice pays by one reward structure, (C,) each."""
+        paid = np.zeros(self._tokens.first.size)
+        lines, amounts = self._brackets.amounts(reward, self._head.constants)
+        paid[lines] = amounts
+        return paid[self._states][self.s_of], np.where(self._is_action, paid[self._rows], 0.0)
 
     def _exit_rates(self) -> Floats:
         """Exit rate of each state, (S,)."""
@@ -298,17 +308,23 @@ class _Brackets:
 
 def _lines(problem: Problem, labels: dict[str, Ints]) -> Iterator[str]:
     mdp = problem.mdp
-    yield from ("@type: MDP", "@parameters", "", "@reward_models", REWARD)
+    rewards = rewards_of(mdp)
+    yield from ("@type: MDP", "@parameters", "", "@reward_models", " ".join(rewards))
     yield from ("@nr_states", str(mdp.n_states), "@nr_choices", str(mdp.n_pairs), "@model")
     words: list[list[str]] = [[] for _ in range(mdp.n_states)]
     for name, states in labels.items():
         for s in states.tolist():
             words[s].append(name if _BARE.fullmatch(name) else f'"{name}"')
-    r = mdp.r.tolist()
+    paid = np.stack(list(rewards.values()), axis=1).tolist()
     for i, s, place, row in choices(mdp):
         if place == 0:
-            yield " ".join([f"state {s} [0]", *words[s]])
+            yield " ".join([f"state {s} [{', '.join(['0'] * len(rewards))}]", *words[s]])
             if mdp.states is not None:
                 yield f"//[{mdp.states[s]}]"
         name = "_".join(mdp.actions[i].split()) if mdp.actions else str(place)
-        yield "\n".join([f"\taction {name} [{r[i]!r}]", *(f"\t\t{target} : {p!r}" for target, p in row)])
+        yield "\n".join(
+            [
+                f"\taction {name} [{', '.join(map(repr, paid[i]))}]",
+                *(f"\t\t{target} : {p!r}" for target, p in row),
+            ]
+        )

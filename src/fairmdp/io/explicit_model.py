@@ -25,7 +25,7 @@ from fairmdp.model.checks import Floats, Ints
 from fairmdp.model.mdp import MDP, ROW_SUM_TOL
 from fairmdp.model.problem import Problem
 from fairmdp.model.quota import Quota
-from fairmdp.model.quota_text import parse_quotas
+from fairmdp.model.quota_text import parse_quotas, reward_of
 
 REWARD = "reward"
 """What the reward structure is called in files that we write."""
@@ -49,6 +49,7 @@ class Explicit:
     states: Sequence[str] | None = None
     actions: Sequence[str] | None = None  # (C,), empty where a choice has no name
     durations: Floats | None = None  # (C,)
+    rewards: Mapping[str, Floats] = field(default_factory=dict)  # where there are several, (C,) each
 
     def problem(self) -> Problem:
         """Return the problem that the model and its labels make."""
@@ -63,16 +64,18 @@ class Explicit:
         if self.actions is not None:
             given = [*self.actions, *[""] * stuck.size]
             actions = _distinct(s_of, [given[i] for i in order])
+        unpaid = np.zeros(stuck.size)
         durations = None
         if self.durations is not None:
             durations = np.concatenate([self.durations, np.ones(stuck.size)])[order]
         mdp = MDP(
             _with_loops(_rescaled(self.P), stuck, order),
-            np.concatenate([self.r, np.zeros(stuck.size)])[order],
+            np.concatenate([self.r, unpaid])[order],
             s_of,
             states=self.states,
             actions=actions,
             initial=_uniform_over(labels.pop(INIT, None), n_states),
+            rewards={name: np.concatenate([row, unpaid])[order] for name, row in self.rewards.items()},
             durations=durations,
         )
         return Problem(mdp, [Quota(name, states=states, at_least=0.0) for name, states in labels.items()])
@@ -88,7 +91,7 @@ def pick_reward(names: Sequence[str], wanted: str | None) -> int | None:
     if len(names) > 1:
         raise FormatError(
             f"there are {len(names)} reward structures: {', '.join(names)}\n"
-            "  choose one with reward=, or --param reward=NAME on the command line"
+            "  choose the one to earn with reward=, or --reward NAME on the command line"
         )
     return 0 if names else None
 
@@ -142,11 +145,16 @@ def choices(mdp: MDP) -> Iterator[tuple[int, int, int, Iterator[tuple[int, float
 
 def quota_lines(problem: Problem) -> Iterator[str]:
     """Bounds in the tools' own words."""
-    for quota in problem.quotas:
-        if quota.at_least:
-            yield f'LRA>={quota.at_least!r} ["{quota.name}"]'
+    for k, quota in enumerate(problem.quotas):
+        reward = reward_of(problem, k)
+        if reward is None:
+            left, right = "LRA", f'["{quota.name}"]'
+        else:
+            left, right = f'R{{"{reward}"}}' if reward else "R", "[LRA]"
+        if quota.at_least or (reward is not None and quota.at_least is not None):
+            yield f"{left}>={quota.at_least!r} {right}"
         if quota.at_most is not None:
-            yield f'LRA<={quota.at_most!r} ["{quota.name}"]'
+            yield f"{left}<={quota.at_most!r} {right}"
 
 
 def labels_of(problem: Problem) -> dict[str, Ints]:
@@ -159,15 +167,26 @@ def labels_of(problem: Problem) -> dict[str, Ints]:
     labels = {INIT: np.array([0]) if mdp.initial is None else np.flatnonzero(mdp.initial)}
     if mdp.initial is not None and np.ptp(mdp.initial[labels[INIT]]) > 0:
         raise FormatError("the initial states have different weights, the files only say which they are")
-    for quota in problem.quotas:
+    for k, quota in enumerate(problem.quotas):
+        if reward_of(problem, k) is not None:
+            continue
         if quota.of is not None:
             raise FormatError(f"quota {quota.name} has a condition, and labels have none")
         if quota.states is None:
-            raise FormatError(f"quota {quota.name} is not over a set of states, and labels are")
+            raise FormatError(
+                f"quota {quota.name} is not over a set of states, as labels are, nor over a reward"
+            )
         if quota.name == INIT or '"' in quota.name:
             raise FormatError(f"quota {quota.name} cannot be a label: call it otherwise")
         labels[quota.name] = np.asarray(quota.states)
     return labels
+
+
+def rewards_of(mdp: MDP) -> dict[str, Floats]:
+    """Rewards to write: the one that a policy is to earn first, unless it is one of those that have names."""
+    named = {"_".join(name.split()): row for name, row in mdp.rewards.items()}
+    earned = any(np.array_equal(mdp.r, row) for row in named.values())
+    return named if earned else {REWARD: mdp.r, **named}
 
 
 def _rescaled(P: csr_array) -> csr_array:

@@ -10,6 +10,8 @@ initial                       float       S               optional
 durations                     float       SA              optional: mean time that each pair takes
 time_unit                     uint8       any             optional; UTF-8
 state_names, action_names     uint8       any             optional; UTF-8, one name per line
+reward_rows                   float       R * SA          optional: rewards with names, one after the other
+reward_names                  uint8       any             optional; UTF-8, one name per line
 quota_indptr, quota_indices   int         K + 1, m        pairs of each quota, CSR
 quota_weights                 float       m               optional: what each of these pairs counts; else 1
 at_least, at_most             float       K               bounds, in the units of the weights
@@ -70,6 +72,8 @@ _MEMBERS = {
     "time_unit": _Member(_TEXT, "unit text", optional=True),
     "state_names": _Member(_TEXT, "state text", optional=True),
     "action_names": _Member(_TEXT, "action text", optional=True),
+    "reward_rows": _Member(_FLOAT, "named rewards", optional=True),
+    "reward_names": _Member(_TEXT, "reward text", optional=True),
     "quota_indptr": _Member(_INT, "K", 1),
     "quota_indices": _Member(_INT, "members"),
     "quota_weights": _Member(_FLOAT, "members", optional=True),
@@ -135,6 +139,9 @@ def write(problem: Problem, path: str) -> None:
         arrays["state_names"] = _text(mdp.states)
     if mdp.actions is not None:
         arrays["action_names"] = _text(mdp.actions)
+    if mdp.reward_names:
+        arrays["reward_rows"] = mdp.reward_rows.ravel()
+        arrays["reward_names"] = _text(mdp.reward_names)
     # The byte order is part of the format, whatever the machine's is.
     little = {name: array.astype(array.dtype.newbyteorder("<"), copy=False) for name, array in arrays.items()}
     with replacing(path) as file:
@@ -295,6 +302,7 @@ def _problem(arrays: Arrays) -> Problem:
     mdp = MDP(
         P, arrays["r"], s_of, states=states, actions=actions, initial=arrays.get("initial"),
         durations=arrays.get("durations"), time_unit=None if unit is None else "\n".join(unit),
+        rewards=_named_rewards(arrays, n_pairs),
     )  # fmt: skip
     return _with_quotas(mdp, arrays)
 
@@ -313,6 +321,14 @@ def _with_quotas(mdp: MDP, arrays: Arrays) -> Problem:
     return Problem.from_members(
         mdp, names, weights, arrays["at_least"], arrays["at_most"], arrays["over_states"], of
     )
+
+
+def _named_rewards(arrays: Arrays, n_pairs: int) -> dict[str, NDArray[Any]]:
+    names = _names("reward_names", arrays) or []
+    rows = arrays.get("reward_rows", np.empty(0))
+    if rows.size != len(names) * n_pairs or len(set(names)) < len(names):
+        raise FormatError(f"reward_rows has {rows.size} numbers, expected {n_pairs} for each of {len(names)}")
+    return dict(zip(names, rows.reshape(-1, n_pairs), strict=True)) if names else {}
 
 
 def _conditions(arrays: Arrays, n_pairs: int) -> csr_array:

@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections import namedtuple
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import partial
 from typing import TypeVar
 
@@ -30,16 +31,18 @@ from scipy.sparse import coo_array, csr_array
 from fairmdp.errors import FormatError
 from fairmdp.files import naming, read_bytes, reading
 from fairmdp.io.explicit_model import (
-    REWARD,
     Explicit,
     choices,
     labels_of,
     pick_reward,
+    rewards_of,
     with_kept_quotas,
     write_model,
 )
 from fairmdp.io.tokens import MAX_BYTES, Tokens
 from fairmdp.model.checks import Floats, Ints, first
+from fairmdp.model.mdp import MDP
+from fairmdp.model.objects import number_or_text
 from fairmdp.model.problem import Problem
 
 T = TypeVar("T")
@@ -59,17 +62,21 @@ def read(path: str, reward: str | None = None) -> Problem:
     model = _parsed(path, _Transitions)
     structures = _reward_files(path)
     chosen = pick_reward(list(structures), reward)
-    r = np.zeros(model.s_of.size)
-    for file in [] if chosen is None else list(structures.values())[chosen]:
-        r += _parsed(file, model.state_rewards if file.endswith(_STATE_REWARDS) else model.rewards)
+    rewards = {name: model.paid(files) for name, files in structures.items()}
+    r = np.zeros(model.s_of.size) if chosen is None else list(rewards.values())[chosen]
     labels: dict[str, Ints] = {}
-    states = None
+    states = variables = None
     if os.path.exists(file := f"{stem}.lab"):
         labels = _parsed(file, partial(_labels, n_states=model.n_states))
     if os.path.exists(file := f"{stem}.sta"):
         states = _parsed(file, partial(_state_names, n_states=model.n_states))
-    explicit = Explicit(model.P, r, model.s_of, labels, states, model.actions)
-    return with_kept_quotas(explicit.problem(), path)
+        variables = _parsed(file, _variables)
+    several = rewards if len(rewards) > 1 else {}
+    explicit = Explicit(model.P, r, model.s_of, labels, states, model.actions, rewards=several)
+    problem = explicit.problem()
+    if states is not None and variables is not None:
+        problem = problem.with_mdp(problem.mdp.with_state_objects(list(map(variables, states))))
+    return with_kept_quotas(problem, path)
 
 
 def write(problem: Problem, path: str) -> None:
@@ -77,13 +84,16 @@ def write(problem: Problem, path: str) -> None:
     stem = os.path.splitext(path)[0]
     files: dict[str, Iterable[str]] = {
         f"{stem}.lab": _label_lines(labels_of(problem), problem.mdp.n_states),
-        f"{stem}.trew": _reward_lines(problem),
     }
+    rewards = rewards_of(problem.mdp)
+    for k, (name, r) in enumerate(rewards.items(), start=1):
+        files[f"{stem}{k if len(rewards) > 1 else ''}.trew"] = _reward_lines(problem.mdp, name, r)
     if problem.mdp.states is not None:
         files[f"{stem}.sta"] = _state_lines(problem.mdp.states)
     files[path] = _transition_lines(problem)
+    old = [f"{stem}{ending}" for ending in (".sta", *_STATE_REWARDS, *_TRANSITION_REWARDS)]
     write_model(
-        problem, path, files, [f"{stem}{part}" for part in (".sta", *_STATE_REWARDS, *_TRANSITION_REWARDS)]
+        problem, path, files, [*old, *(file for several in _reward_files(path).values() for file in several)]
     )
 
 
@@ -124,6 +134,13 @@ class _Transitions:
         self.P = csr_array(coo_array((p, (row, target)), shape=shape))
         self._check_rates()
         self.actions = None if self._chain else self._action_names(tokens, first, row)
+
+    def paid(self, files: Iterable[str]) -> Floats:
+        """One reward structure, from its files, (C,)."""
+        r = np.zeros(self.s_of.size)
+        for file in files:
+            r += _parsed(file, self.state_rewards if file.endswith(_STATE_REWARDS) else self.rewards)
+        return r
 
     def state_rewards(self, data: bytes) -> Floats:
         """Rewards of a ``.srew`` file, one per choice."""
@@ -276,6 +293,30 @@ def _state_names(data: bytes, n_states: int) -> list[str] | None:
     return None if all(name == str(s) for s, name in names.items()) else [names[s] for s in range(n_states)]
 
 
+def _variables(data: bytes) -> Callable[[str], Hashable] | None:
+    """How a state's name is read as values of the variables that the first line of a ``.sta`` file names."""
+    names = (
+        data.partition(b"\n")[0]
+        .decode(errors="replace")
+        .strip()
+        .removeprefix("(")
+        .removesuffix(")")
+        .split(",")
+    )
+    try:
+        kind = namedtuple("State", [name.strip() for name in names])  # type: ignore[misc]
+    except ValueError:  # no names for Python
+        return None
+    if names == ["x0"]:  # written by us, around a whole name
+        return None
+
+    def of(state: str) -> Hashable:
+        values = [number_or_text(value.strip()) for value in state.split(",")]
+        return kind(*values) if len(values) == len(names) else state
+
+    return of
+
+
 def _transition_lines(problem: Problem) -> Iterator[str]:
     mdp = problem.mdp
     yield f"{mdp.n_states} {mdp.n_pairs} {mdp.P.nnz}"
@@ -284,15 +325,14 @@ def _transition_lines(problem: Problem) -> Iterator[str]:
         yield "\n".join(f"{s} {choice} {target} {p!r}{label}" for target, p in row)
 
 
-def _reward_lines(problem: Problem) -> Iterator[str]:
+def _reward_lines(mdp: MDP, name: str, r: Floats) -> Iterator[str]:
     """The reward of a choice stands at each of its transitions."""
-    mdp = problem.mdp
-    count = int(np.diff(mdp.P.indptr)[mdp.r != 0].sum())
-    yield f'# Reward structure "{REWARD}"'
+    count = int(np.diff(mdp.P.indptr)[r != 0].sum())
+    yield f'# Reward structure "{name}"'
     yield "# Transition rewards"
     yield f"{mdp.n_states} {mdp.n_pairs} {count}"
     for i, s, choice, row in choices(mdp):
-        if reward := float(mdp.r[i]):
+        if reward := float(r[i]):
             yield "\n".join(f"{s} {choice} {target} {reward!r}" for target, _ in row)
 
 

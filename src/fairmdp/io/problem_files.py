@@ -7,6 +7,7 @@ what is wrong with the model in it a `ProblemError`; both begin with the path.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from os import PathLike
 from types import ModuleType
 
@@ -16,22 +17,34 @@ from fairmdp.files import naming
 from fairmdp.model.problem import Problem
 
 # Modules of this package, each loaded when a file of its kind is met.
-_FORMATS = {".toml": "toml_problem", ".npz": "npz_problem", ".tra": "prism_explicit", ".drn": "drn"}
-_SEVERAL_REWARDS = (".tra", ".drn")
+_FORMATS = {
+    ".toml": "toml_problem", ".npz": "npz_problem", ".tra": "prism_explicit", ".drn": "drn",
+    ".csv": "table_file", ".tsv": "table_file", ".parquet": "table_file",
+}  # fmt: skip
 
 
-def load(path: str | PathLike[str], *, reward: str | None = None) -> Problem:
-    """Read a problem from a ``.toml``, ``.npz``, ``.tra`` (PRISM) or ``.drn`` (Storm) file.
+_CHOOSING = (".tra", ".drn")
+TABLES = (".csv", ".tsv", ".parquet")
+
+
+def load(
+    path: str | PathLike[str], *, reward: str | None = None, columns: Mapping[str, str] | None = None
+) -> Problem:
+    """Read a problem from a ``.toml``, ``.npz``, ``.tra`` (PRISM) or ``.drn`` (Storm) file, or from a table.
 
     With ``model.tra`` come ``model.lab``, ``.srew``, ``.trew`` and ``.sta``, where they lie beside it. Labels
     become quotas that ask for nothing yet; put a bound on one with `parse_quota` or `Problem.with_bounds`.
+    Tables of transitions, ``.csv``, ``.tsv`` or ``.parquet``, are read as by `MDP.from_table`; a column
+    ``group`` says which states make a quota that asks for nothing yet.
 
     Parameters
     ----------
     path
         The file.
     reward
-        Name of the reward structure, for ``.tra`` and ``.drn`` models that have several.
+        Name of the reward that a policy is to earn, for models that have several. All are kept.
+    columns
+        Which column of a table is what, as in `MDP.from_table`.
 
     Raises
     ------
@@ -43,13 +56,17 @@ def load(path: str | PathLike[str], *, reward: str | None = None) -> Problem:
     path = os.fsdecode(path)
     with naming(path):
         form = _format_of(path)
-        if os.path.splitext(path)[1].lower() in _SEVERAL_REWARDS:
-            problem: Problem = form.read(path, reward)
-        elif reward is not None:
-            raise FormatError("this kind of file holds one reward, there is nothing to choose")
-        else:
-            problem = form.read(path)
-    return problem
+        ending = os.path.splitext(path)[1].lower()
+        if ending in TABLES:
+            return form.read(path, reward, columns)
+        if columns is not None:
+            raise FormatError("this is not a table, it has no columns")
+        if ending in _CHOOSING:
+            return form.read(path, reward)
+        problem: Problem = form.read(path)
+        if reward is not None and not problem.mdp.reward_names:
+            raise FormatError("this file holds one reward, there is nothing to choose")
+        return problem if reward is None else problem.with_reward(reward)
 
 
 def save(problem: Problem, path: str | PathLike[str]) -> None:

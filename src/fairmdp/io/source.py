@@ -7,20 +7,23 @@ import inspect
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fairmdp.errors import FormatError, ProblemError, SimulatorError, SourceError
+from fairmdp.errors import FairMDPError, FormatError, ProblemError, SourceError
 from fairmdp.files import read_bytes
-from fairmdp.io.problem_files import load
+from fairmdp.io.problem_files import TABLES, load
+from fairmdp.model.checks import closest, there_are
+from fairmdp.model.mdp import MDP
 from fairmdp.model.problem import Problem
 from fairmdp.model.quota import Quota
 from fairmdp.model.quota_text import parse_quotas, split_quota
 from fairmdp.model.simulator import CheckedSimulator, Simulator, shell_model
+from fairmdp.model.tables import ROLES, quotas_from_table
 from fairmdp.scenarios import SCENARIOS
 from fairmdp.solution.file import MAX_BYTES
 
@@ -32,15 +35,21 @@ class Source:
     Attributes
     ----------
     target : str
-        A file, the name of a ready-made problem, or ``module:name`` of a simulator.
+        A file, the name of a ready-made problem, or ``module:name`` of a model, a problem, a function that
+        makes one, or a simulator.
     params : tuple of str
-        Parameters of a ready-made problem, ``key=value``; of a file only ``reward=NAME``.
+        Parameters of a ready-made problem or a function, ``key=value``; of a file ``reward=NAME``, and of a
+        table which column is what.
     rho : str or None
         One least share per state, with commas between them.
     quotas : tuple of str
         Bounds as `parse_quotas` takes them; a later one of the same name adds to the earlier.
     shown : str
         What its user calls a file that was sent.
+    reward : str or None
+        Name of the reward that a policy is to earn, where there are several.
+    groups : str or None
+        File of a table of groups, which become quotas.
     """
 
     target: str
@@ -48,6 +57,8 @@ class Source:
     rho: str | None = None
     quotas: tuple[str, ...] = ()
     shown: str = ""
+    reward: str | None = None
+    groups: str | None = None
 
     @property
     def name(self) -> str:
@@ -58,57 +69,91 @@ class Source:
     def words(self) -> list[str]:
         """The words that name it again."""
         words = [self.name, *(f"--param={p}" for p in self.params)]
+        words += [f"--reward={self.reward}"] if self.reward is not None else []
+        words += [f"--groups={self.groups}"] if self.groups is not None else []
         words += [f"--rho={self.rho}"] if self.rho is not None else []
         return words + [f"--quota={q}" for q in self.quotas]
 
     @property
-    def is_simulator(self) -> bool:
-        """Whether the target is ``module:name`` of a simulator, not a problem."""
+    def is_module(self) -> bool:
+        """Whether the target is ``module:name`` of something in Python."""
         return ":" in self.target and not Path(self.target).exists()
 
     def problem(self) -> Problem:
         """Return the problem that is named, or raise `SourceError` where the words make no sense."""
-        if self.target in SCENARIOS:
-            return self._with_quotas(built(self.target, self.params))
-        if self.is_simulator:
-            raise SourceError(
-                f"{self.target!r} names a simulator: these are for `fairmdp learn` and `certify`"
-            )
-        if Path(self.target).suffix or Path(self.target).exists():
-            return self._with_quotas(load(self.target, reward=self._reward()))
-        if self.params:
-            raise SourceError(f"--param is for ready-made problems, and {self.target!r} is none of them")
-        raise SourceError(
-            f"there is no file and no ready-made problem called {self.target!r}; "
-            f"ready-made ones are {', '.join(SCENARIOS)}"
+        if not self.is_module and self.target not in SCENARIOS:
+            return self._with_quotas(self._loaded())
+        problem = (
+            self._from_module() if self.is_module else built(SCENARIOS[self.target], self.target, self.params)
         )
+        return self._with_quotas(problem if self.reward is None else problem.with_reward(self.reward))
 
     def simulator(self) -> tuple[Simulator, Problem]:
         """Return a simulator and the quotas on it; a problem's model is only sampled from."""
-        if not self.is_simulator:
+        found = self._made() if self.is_module else None
+        if found is None or isinstance(found, MDP | Problem):
             problem = self.problem()
             return problem.mdp.simulator(), problem
-        module, _, name = self.target.partition(":")
-        if self.params:
-            raise SourceError("--param is for ready-made problems, not for a simulator of your own")
-        if module.endswith(".py"):
-            raise SourceError(
-                f"a simulator is named by its module: write {module.removesuffix('.py')}:{name}"
-            )
-        simulator = _imported(module, name)
-        return simulator, self._with_quotas(Problem(shell_model(CheckedSimulator(simulator))))
+        return found, self._with_quotas(Problem(shell_model(CheckedSimulator(found))))
 
-    def _reward(self) -> str | None:
-        """The only parameter that a file may take."""
+    def _loaded(self) -> Problem:
+        """The problem of a file."""
+        if not Path(self.target).suffix and not Path(self.target).exists():
+            if self.params:
+                raise SourceError(f"--param is for ready-made problems, and {self.target!r} is none of them")
+            near = closest(self.target, list(SCENARIOS))
+            raise SourceError(
+                f"there is no file and no ready-made problem called {self.target!r}; "
+                f"{'' if near is None else f'did you mean {near!r}? '}"
+                f"ready-made ones are {', '.join(SCENARIOS)}"
+            )
+        columns = dict(self._columns())
+        reward = columns.pop("reward", self.reward)
+        return load(self.target, reward=reward, columns=columns or None)
+
+    def _columns(self) -> Iterator[tuple[str, str]]:
+        """What the parameters say of a file: which reward is meant and, of a table, which column is what."""
+        known = ROLES if Path(self.target).suffix.lower() in TABLES else ("reward",)
         for text in self.params:
-            if len(self.params) > 1 or not text.startswith("reward="):
+            role, equals, name = text.partition("=")
+            if role not in known or not equals:
                 raise SourceError(
-                    f"--param is for ready-made problems, the file {self.target} takes reward=NAME only"
+                    f"--param {text!r}: the file {self.target} takes {', '.join(known)}, as {known[0]}=NAME"
                 )
-        return self.params[0].removeprefix("reward=") if self.params else None
+            yield role, name
+
+    def _from_module(self) -> Problem:
+        """The problem that a module of the user's defines, or that a function in it makes."""
+        found = self._made()
+        if isinstance(found, MDP):
+            return Problem(found)
+        if isinstance(found, Problem):
+            return found
+        if hasattr(found, "sample"):
+            raise SourceError(
+                f"{self.target!r} names a simulator: these are for `fairmdp learn` and `certify`"
+            )
+        raise SourceError(
+            f"{self.target} is a {type(found).__name__}, expected a fairmdp.MDP, a fairmdp.Problem, or a "
+            "function that makes one"
+        )
+
+    def _made(self) -> Any:
+        """What ``module:name`` is or, if it is a function or a class, what it makes of the parameters."""
+        module, _, name = self.target.partition(":")
+        if module.endswith(".py"):
+            raise SourceError(f"a module is named without .py: write {module.removesuffix('.py')}:{name}")
+        found = _imported(module, name)
+        if isinstance(found, type) or (not hasattr(found, "sample") and callable(found)):
+            return built(found, f"{module}:{name}", self.params)
+        if self.params:
+            raise SourceError(f"--param is for functions with parameters, and {self.target} is none")
+        return found
 
     def _with_quotas(self, problem: Problem) -> Problem:
         """The problem with the quotas of the words added or changed, all at once."""
+        if self.groups is not None:
+            problem = problem.with_quotas(quotas_from_table(self.groups))
         shares = None if self.rho is None else [number(text, "--rho") for text in self.rho.split(",")]
         for text in self.quotas:
             try:
@@ -122,16 +167,21 @@ class Source:
         return problem.with_quotas(added) if added else problem
 
 
-def built(name: str, params: tuple[str, ...]) -> Problem:
-    """Return a ready-made problem, with parameters given as text."""
-    known = inspect.signature(SCENARIOS[name]).parameters
+def built(make: Callable[..., Any], name: str, params: tuple[str, ...]) -> Any:
+    """What a function makes of parameters given as text."""
+    known = inspect.signature(make).parameters
     values: dict[str, Any] = {}
     for text in params:
         key, equals, value = text.partition("=")
         if not equals or key not in known:
-            raise SourceError(f"--param {text!r}: {name} takes {', '.join(known)}, as key=value")
+            raise SourceError(f"--param {text!r}: {name} takes {', '.join(known) or 'none'}, as key=value")
         values[key] = parse_like(known[key].default, value, f"--param {key}")
-    return SCENARIOS[name](**values)
+    try:
+        return make(**values)
+    except FairMDPError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise ProblemError(f"{name} made nothing, it raised {type(error).__name__}: {error}") from error
 
 
 def parse_like(default: Any, text: str, where: str) -> Any:
@@ -188,11 +238,11 @@ def _has_states_as_quotas(problem: Problem) -> bool:
 def _quotas_of_states(problem: Problem, shares: list[float]) -> list[Quota]:
     """One least share per state."""
     owed = enumerate(_one_each(problem, shares))
-    return [Quota(problem.mdp.state_name(s), states=[s], at_least=share) for s, share in owed]
+    return [Quota(problem.mdp.state_name(s), states=np.array([s]), at_least=share) for s, share in owed]
 
 
 def _imported(module: str, name: str) -> Any:
-    """Return the simulator that a module of the working folder (or an installed one) defines."""
+    """Return what a module of the working folder, or an installed one, calls by a name."""
     if os.getcwd() not in sys.path:  # spelled out, so that other processes find it too
         sys.path.insert(0, os.getcwd())
     try:
@@ -200,14 +250,8 @@ def _imported(module: str, name: str) -> Any:
     except ImportError as error:
         raise SourceError(f"cannot import {module}: {error}") from None
     except AttributeError:
-        raise SourceError(f"module {module} has no {name}") from None
+        known = [each for each in vars(sys.modules[module]) if not each.startswith("_")]
+        raise SourceError(f"module {module} has no {name}{there_are(known, name)}") from None
     except (Exception, SystemExit) as error:  # whatever happens while a module of the user's runs
         raise SourceError(f"cannot import {module}: {type(error).__name__}: {error}") from None
-    if isinstance(found, type) or (not hasattr(found, "sample") and callable(found)):
-        try:
-            found = found()
-        except (Exception, SystemExit) as error:
-            raise SimulatorError(
-                f"{module}:{name}() made no simulator, it raised {type(error).__name__}: {error}"
-            ) from error
     return found

@@ -9,6 +9,7 @@
 
     [model.s0.go]                        # one table per state and action
     reward = 1.0
+    rewards = { energy = 2.0 }           # optional: others, which quotas may bound; what is missing is 0
     to = { s1 = 0.9, s0 = 0.1 }
     duration = 0.5                       # mean time that it takes: of every pair, or of none
     [model.s1.stay]
@@ -135,6 +136,7 @@ def _schema() -> type[BaseModel]:
 
     class Pair(Strict):
         reward: float
+        rewards: dict[str, float] | None = None
         to: dict[str, float]
         duration: float | None = None
 
@@ -202,6 +204,7 @@ class _Reader:
             states=self._order,
             actions=[action for _, action in pairs],
             initial=None if file.initial is None else initial,
+            rewards=_named_rewards(tables),
             durations=self._durations(pairs),
             time_unit=file.time_unit,
         )
@@ -268,13 +271,20 @@ class _Reader:
     def _check_pair(self, state: str, action: str, place: _Place) -> None:
         self._state(state, place)
         if action not in self._model[state]:
-            known = there_are(list(self._model[state]))
+            known = there_are(list(self._model[state]), action)
             raise _misfit(place, f"state {_shown(state)} has no action called {_shown(action)}{known}")
 
     def _state(self, name: str, place: _Place) -> int:
         if name not in self._numbers:
-            raise _misfit(place, f"there is no state called {_shown(name)}{there_are(self._order)}")
+            raise _misfit(place, f"there is no state called {_shown(name)}{there_are(self._order, name)}")
         return self._numbers[name]
+
+
+def _named_rewards(tables: Sequence[Any]) -> dict[str, list[float]]:
+    """Rewards by name, one number for each pair."""
+    named = [table.rewards or {} for table in tables]
+    names = dict.fromkeys(name for row in named for name in row)
+    return {name: [row.get(name, 0.0) for row in named] for name in names}
 
 
 def _weight(value: Any, place: _Place) -> float:
@@ -296,13 +306,16 @@ def _pieces(problem: Problem) -> Iterator[str]:
     for i, s, _, row in choices(mdp):
         yield f"\n[model.{_key(states[s])}.{_key(mdp.action_name(i))}]\n"
         to = {states[target]: p for target, p in row}
-        yield f"reward = {_inline(float(mdp.r[i]))}\nto = {_inline(to)}\n"
+        yield f"reward = {_inline(float(mdp.r[i]))}\n"
+        if mdp.reward_names:
+            yield f"rewards = {_inline({name: float(row[i]) for name, row in mdp.rewards.items()})}\n"
         if mdp.durations is not None:
             yield f"duration = {_inline(float(mdp.durations[i]))}\n"
+        yield f"to = {_inline(to)}\n"
     for k, quota in enumerate(problem.quotas):
         yield f"\n[[quotas]]\nname = {_inline(quota.name)}\n"
         if quota.states is not None:
-            yield f"states = {_inline([states[int(s)] for s in quota.states])}\n"
+            yield f"states = {_inline([states[s] for s in np.asarray(quota.states).tolist()])}\n"
         if quota.pairs is not None:
             pairs = [[states[mdp.s_of[i]], mdp.action_name(i)] for i in np.asarray(quota.pairs).tolist()]
             yield f"pairs = {_inline(pairs)}\n"
