@@ -38,8 +38,8 @@ from .model.quota import Quota
 from .model.quota_text import parse_quota, parse_quotas
 from .model.simulator import Simulator
 from .model.tables import quotas_from_table
-from .policy.policy import Policy
 from .model.utility import Utility
+from .policy.policy import Policy
 from .solution.solution import Check, Note, Remark, Solution, Status
 from .solution.welfare import Level, WelfareSolution
 from .solvers.auto import solve
