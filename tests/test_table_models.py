@@ -122,6 +122,15 @@ def test_columns_may_have_other_names_and_actions_be_missing():
         MDP.from_table(chain, columns={"state": "from"})
 
 
+def test_a_duration_may_be_named():
+    mdp = MDP.from_table({**COLUMNS, "Duration": [2, 2, 1, 8, 8]})
+    assert mdp.durations.tolist() == [2, 1, 8] and "Duration" not in mdp.rewards
+    by_name = MDP.from_table({**COLUMNS, "hours": [2, 4, 1, 8, 8]}, columns={"duration": "hours"})
+    assert by_name.durations.tolist() == [2.5, 1, 8] and list(by_name.rewards) == ["reward", "energy"]
+    problem = Problem(by_name, [Quota("energy", reward="energy", at_most=0.3)])  # per hour
+    assert fm.solve(problem).occupancy @ (np.array([3, 1, 0.25]) / [2.5, 1, 8]) == pytest.approx(0.3)
+
+
 def test_a_reward_of_the_table_is_a_quota():
     problem = Problem(MDP.from_table(COLUMNS), [Quota("energy", reward="energy", at_most=1.0)])
     solution = fm.solve(problem)

@@ -22,9 +22,9 @@ What a state pays, in brackets, is added to what each of its actions pays. A com
 Storm keeps its variables, is its name.
 
 In continuous time a state has an exit rate after its number, ``state 0 !2.5``. A CTMC states rates instead
-of probabilities; several actions in a state make it a CTMDP, which Storm has no name for. What a state pays is
-then per unit of time, what an action pays is paid when it ends. A Markov automaton decides in states that take no
-time (``!0``); a model here has no such states, so that one that has them is refused.
+of probabilities; several actions in a state make it a CTMDP, which Storm has no name for. What a state pays
+is then per unit of time, what an action pays is paid when it ends. A Markov automaton decides in states that
+take no time (``!0``); a model here has no such states, so that one that has them is refused.
 """
 
 from __future__ import annotations

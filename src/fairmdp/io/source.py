@@ -23,7 +23,7 @@ from fairmdp.model.problem import Problem
 from fairmdp.model.quota import Quota
 from fairmdp.model.quota_text import parse_quotas, split_quota
 from fairmdp.model.simulator import CheckedSimulator, Simulator, shell_model
-from fairmdp.model.tables import ROLES, quotas_from_table
+from fairmdp.model.tables import DURATION, ROLES, quotas_from_table
 from fairmdp.scenarios import SCENARIOS
 from fairmdp.solution.file import MAX_BYTES
 
@@ -113,7 +113,7 @@ class Source:
 
     def _columns(self) -> Iterator[tuple[str, str]]:
         """What the parameters say of a file: which reward is meant and, of a table, which column is what."""
-        known = ROLES if Path(self.target).suffix.lower() in TABLES else ("reward",)
+        known = (*ROLES, DURATION) if Path(self.target).suffix.lower() in TABLES else ("reward",)
         for text in self.params:
             role, equals, name = text.partition("=")
             if role not in known or not equals:

@@ -198,7 +198,8 @@ class MDP(Labelled, ReadOnly):
 
         Each row says that an action of a state leads to a next state with a probability. States are numbered
         as they appear, or ascending if all are whole numbers. Rewards are averaged over the rows of a pair.
-        Other columns that hold numbers are kept as `MDP.rewards`; those that hold text are notes.
+        A column duration is the time that a pair takes, as in the constructor. Other columns that hold
+        numbers are kept as `MDP.rewards`; those that hold text are notes.
 
         Parameters
         ----------

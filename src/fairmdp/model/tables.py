@@ -26,6 +26,9 @@ from fairmdp.model.quota import Quota
 ROLES = ("state", "action", "next", "probability", "reward")
 """What the columns of a table of transitions say."""
 
+DURATION = "duration"
+"""Column of the time that each action takes, where they differ; it may be missing."""
+
 GROUP, BOUNDS = "group", ("at_least", "at_most")
 """What the further columns of a table of groups say."""
 
@@ -43,7 +46,10 @@ def mdp_of(table: Table, columns: Mapping[str, str | None] | None, initial: Arra
     pair, row_of_pair, labels = _pairs(table, named, s)
     target = _targets(table, following, numbers)
     chance = _chances(table, named, pair, target, len(numbers))
-    rewards = {name: _averaged(table.numbers(name), chance, pair) for name in _reward_columns(table, named)}
+    time = table.named((columns or {}).get(DURATION) or DURATION)
+    rewards = {
+        name: _averaged(table.numbers(name), chance, pair) for name in _reward_columns(table, named, time)
+    }
     P = csr_array((chance, (pair, target)), shape=(row_of_pair.size, len(numbers)))
     r = rewards[named["reward"]]
     return MDP(
@@ -54,6 +60,7 @@ def mdp_of(table: Table, columns: Mapping[str, str | None] | None, initial: Arra
         actions=labels,
         initial=initial,
         rewards=rewards if len(rewards) > 1 else None,
+        durations=None if time is None else _averaged(table.numbers(time), chance, pair),
     )
 
 
@@ -130,7 +137,7 @@ def _roles(table: Table, roles: Sequence[str], columns: Mapping[str, str | None]
     """Name of the column of each role; an action may be said not to be there."""
     given = dict(columns or {})
     for role in given:
-        if role not in ROLES and role not in (GROUP, *BOUNDS):
+        if role not in ROLES and role not in (DURATION, GROUP, *BOUNDS):
             raise ProblemError(f"columns names {role!r}, expected {', '.join(ROLES)}")
     asked = [role for role in roles if not (role == "action" and role in given and given[role] is None)]
     return {role: table.column(given.get(role) or role, role) for role in asked}
@@ -216,10 +223,10 @@ def _chances(table: Table, named: Mapping[str, str], pair: Ints, target: Ints, n
     return chance
 
 
-def _reward_columns(table: Table, named: Mapping[str, str]) -> list[str]:
+def _reward_columns(table: Table, named: Mapping[str, str], time: str | None) -> list[str]:
     """The column of the reward, and all others that hold numbers; those that hold text are notes."""
-    taken = {*named.values(), table.named(GROUP)} - {named["reward"]}
-    others = [name for name in table.columns if name not in taken and name != named["reward"]]
+    taken = {*named.values(), table.named(GROUP), time}
+    others = [name for name in table.columns if name not in taken]
     return [named["reward"], *(name for name in others if _holds_numbers(table, name))]
 
 
