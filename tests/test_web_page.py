@@ -128,7 +128,7 @@ def test_a_slider_moved_by_keyboard_shows_the_exact_answer(open_page):
     assert chances(page) == pytest.approx(solution.policy.tolist(), abs=READ)
     row = page.locator("#prices tbody tr").nth(2)
     expect(row).to_contain_text("s2" + shown_share(solution.shares[2]))
-    expect(row).to_contain_text(f"{solution.prices[2]:.4f}")
+    expect(row).to_contain_text(f"{solution.prices[2] / 100:.3g}")
     expect(page.locator("#graph svg circle.state")).to_have_count(3)
     expect(page.locator("#compare tbody tr")).to_have_count(2)
 

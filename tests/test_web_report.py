@@ -39,7 +39,8 @@ def opened(browser):
 
 def test_a_report_shows_the_solution_from_its_file_alone(run, opened, tmp_path):
     assert run("solve", "three-state", "--rho", "0.1,0.1,0.3", "-o", "a.json")[0] == 0
-    code, out, _ = run("report", "three-state", "--rho", "0.1,0.1,0.3", "a.json", "-o", "a.html")
+    words = ["--author", "A. Planner", "--date", "2026-11-19", "--unit-reward", "EUR", "--unit-time", "hour"]
+    code, out, _ = run("report", "three-state", "--rho", "0.1,0.1,0.3", "a.json", "-o", "a.html", *words)
     assert code == 0 and "wrote a.html" in out
     assert (tmp_path / "a.html").stat().st_size < 1e5
     problem = fm.scenarios.three_state(rho=[0.1, 0.1, 0.3])
@@ -49,6 +50,9 @@ def test_a_report_shows_the_solution_from_its_file_alone(run, opened, tmp_path):
     assert page.locator("#title").text_content() == "three-state"
     assert page.locator("#gain").text_content() == f"{solution.gain:.6f}"
     assert page.locator("#slack").text_content() == "0"
+    assert page.locator("#byline").text_content() == "A. Planner, 2026-11-19"
+    lead = page.locator("#briefing").text_content()
+    assert "guarantees s2 at least 30 % of the time" in lead and "EUR per hour" in lead
     assert Figure(page, "shares").x("bar", "end") == pytest.approx(solution.shares.tolist(), abs=READ)
     frontier = Figure(page, "frontier")
     assert frontier.y("breakpoint") == pytest.approx(fm.frontier(problem, "s2").gains.tolist(), abs=READ)

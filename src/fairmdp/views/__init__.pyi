@@ -1,6 +1,7 @@
 # What `fairmdp.views` offers, loaded at first use.
 from . import plots
 from .audit import evaluation_data, evaluation_text
+from .briefing import Occasion, briefing
 from .data import (
     as_json,
     certificate_data,
@@ -30,7 +31,9 @@ from .text import (
 )
 
 __all__ = [
+    "Occasion",
     "as_json",
+    "briefing",
     "certificate_data",
     "certificate_text",
     "comparison_data",

@@ -18,6 +18,7 @@ from fairmdp.frontiers.drawn import best_curve
 from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Solution
 from fairmdp.solvers.auto import solve
+from fairmdp.views.briefing import Occasion, briefing
 from fairmdp.views.document import Json, frontier_view, problem_view, solution_view, verdict_view
 from fairmdp.views.sentences import method_text
 
@@ -30,10 +31,18 @@ CURVE_PAIRS = 5000
 MOST_ROWS = 500
 """Quotas of a report, the tightest."""
 
+_PLAIN = Occasion()
+
 _MODULES = ("dom", "format", "plot", "figures", "graph", "sections", "report")
 
 
-def report_html(problem: Problem, solution: Solution, name: str, quotas: Sequence[str] | None = None) -> str:
+def report_html(
+    problem: Problem,
+    solution: Solution,
+    name: str,
+    quotas: Sequence[str] | None = None,
+    occasion: Occasion = _PLAIN,
+) -> str:
     """Return a report on a solution, which is verified on the way.
 
     Parameters
@@ -44,18 +53,24 @@ def report_html(problem: Problem, solution: Solution, name: str, quotas: Sequenc
         What the report calls the problem.
     quotas
         Quotas whose frontiers are drawn; by default those with the highest prices, unless the model is large.
+    occasion
+        Date, author and units.
     """
     verdict = verify(problem, solution, exact=problem.mdp.P.nnz <= QUICK_TRANSITIONS)
     if solution.provenance.get("problem") != problem.digest:
         raise ProblemError(f"{verdict.messages[0]}\n  name the problem as you did when it was solved")
     asked = problem_view(problem, name)
-    answer = solution_view(problem, solution, solve(problem.without_quotas()))
+    free = solve(problem.without_quotas())
+    answer = solution_view(problem, solution, free)
     if problem.n_quotas > MOST_ROWS:
         tight = np.argsort(solution.slacks, kind="stable")[:MOST_ROWS]
         answer["quotas"] = [answer["quotas"][k] for k in tight]
         kept = {row["name"] for row in answer["quotas"]}
         asked["quotas"] = [quota for quota in asked["quotas"] if quota["name"] in kept]
     document = {
+        "byline": ", ".join(filter(None, (occasion.author, occasion.date))),
+        "unit": occasion.gain_unit(problem),
+        "briefing": briefing(problem, solution, free, verdict, occasion),
         "problem": asked,
         "answer": answer,
         "verdict": verdict_view(problem, verdict),

@@ -43,9 +43,11 @@ export function slackText(value, unit = null) {
   return `${sign}${size >= 0.005 ? size.toFixed(2) : size.toExponential(1)}\u202f%`;
 }
 
+// What one percentage point more of a share costs, or one unit more of a mean.
 export function priceText(value, unit = null) {
   if (value === null || value === undefined || Math.abs(value) * span(unit) <= EXACT) return "\u2013";
-  return signless(unit && Math.abs(value) < 0.01 ? value.toPrecision(3) : value.toFixed(4));
+  const price = unit ? value : value / 100;
+  return signless(Math.abs(price) < 0.01 ? price.toPrecision(3) : price.toFixed(4));
 }
 
 export function askedText(quota) {

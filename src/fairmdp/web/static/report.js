@@ -38,11 +38,13 @@ function facts(id, rows) {
 
 function drawReport() {
   const { problem, answer, verdict, provenance } = report;
+  document.getElementById("byline").textContent = report.byline;
+  document.getElementById("briefing").textContent = report.briefing.join(" ");
   document.getElementById("title").textContent = problem.name;
   document.title = `${problem.name} \u00b7 fairmdp`;
   document.getElementById("size").textContent = [countText(problem.states, "state"), countText(problem.pairs, "state-action pair"),
     countText(problem.transitions, "transition"), countText(problem.quotas.length, "quota")].join(", ");
-  drawHero(document.getElementById("hero"), answer, null);
+  drawHero(document.getElementById("hero"), answer, null, report.unit);
   conflictPart(answer.infeasible);
   facts("certificate", [...proofRows(verdict), ...answer.notes.map((note) => ["Note", note])]);
   facts("provenance", Object.entries(provenance));

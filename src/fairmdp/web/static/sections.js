@@ -30,7 +30,7 @@ export function makeSections(container) {
   return parts;
 }
 
-export function drawHero(node, answer, proofButton) {
+export function drawHero(node, answer, proofButton, unit = "") {
   const tight = answer.quotas.filter((q) => q.state === "binding").map((q) => q.name);
   const broken = answer.quotas.filter((q) => q.state === "broken").map((q) => q.name);
   const known = answer.gain !== null && answer.gain !== undefined;
@@ -47,7 +47,7 @@ export function drawHero(node, answer, proofButton) {
       el("span", { id: "status", class: `pill ${answer.status}`, "data-status": answer.status }, STATUS[answer.status]),
       el("span", { class: "muted" }, `${answer.meaning[0].toUpperCase()}${answer.meaning.slice(1)}.`), proofButton),
     el("dl", { class: "numbers" },
-      number("gain", `Long-run gain${answer.per ? ` per ${answer.per}` : ""}`, gainText(answer.gain),
+      number("gain", unit ? `Long-run gain, ${unit}` : `Long-run gain${answer.per ? ` per ${answer.per}` : ""}`, gainText(answer.gain),
         known ? `no fair policy exceeds ${gainText(answer.upper)}` : "there is no fair policy"),
       number("cost", "Price of fairness", gainText(answer.cost),
         answer.free_gain === null ? "" : !known ? `${gainText(answer.free_gain)} is earned without quotas` : `${percent}${gainText(answer.free_gain)} earned without quotas`),
@@ -77,8 +77,8 @@ export function drawAnswer(parts, answer) {
 
 function pricesPart(part, answer) {
   const shown = shownQuotas(answer.quotas);
-  part.note.textContent = `The price is the gain given up for one more unit of share${weighs(answer) ? ", or of the mean" : ""}`
-    + `${shown.some((q) => q.price < 0) ? "; that of a cap is negative, as one more unit allowed pays" : ""}. The last two`
+  part.note.textContent = `The price is the gain given up for one more percentage point of share${weighs(answer) ? ", or unit of the mean" : ""}`
+    + `${shown.some((q) => q.price < 0) ? "; that of a cap is negative, as one more allowed pays" : ""}. The last two`
     + ` columns compare with the policy without quotas.${shown.length < answer.quotas.length ? ` The ${shown.length} tightest of ${answer.quotas.length}.` : ""}`;
   const rows = shown.map((q) => {
     const change = q.free_share === null ? null : q.share - q.free_share;
@@ -88,7 +88,7 @@ function pricesPart(part, answer) {
       q.state === "binding" ? "binding" : q.state === "broken" ? "not met" : "met", valueText(q.free_share, q.unit),
       el("span", { class: way }, `${mark}${change === null ? "\u2013" : slackText(change, q.unit)}`)];
   });
-  fill(part.more, table(["Quota", weighs(answer) ? "Share or mean" : "Share", "Asked", "Slack", "Price", "Status", "Without quotas", "Change"], rows, "Prices of the quotas"));
+  fill(part.more, table(["Quota", weighs(answer) ? "Share or mean" : "Share", "Asked", "Slack", "Price of a point", "Status", "Without quotas", "Change"], rows, "Prices of the quotas"));
 }
 
 function comparePart(part, rows, weighted) {
