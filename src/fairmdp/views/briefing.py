@@ -128,8 +128,8 @@ def _how_sure(solution: Solution, unit: str) -> str:
     if solution.status is not Status.OPTIMAL:
         best = f"A policy that meets the requirements could earn {_amount(gap)} {unit} more at most"
     return (
-        f"{best}: this is proved from the data of the model, every rounding error counted. It holds as far as "
-        "the model describes the system; over a limited time shares scatter around what is promised."
+        f"{best}: this is proved from the data of the model, every rounding error counted. It holds as "
+        "far as the model describes the system; over a limited time shares scatter around what is promised."
     )
 
 
