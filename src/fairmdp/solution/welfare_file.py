@@ -40,7 +40,7 @@ def read(path: str | PathLike[str]) -> WelfareSolution:
     """Read an answer that `write` wrote; the message of an error begins with the path and the field."""
     data = read_bytes(path, file.MAX_BYTES)
     try:
-        return _welfare(file._parsed(data))
+        return _welfare(file.parsed(data))
     except (FormatError, ProblemError) as error:
         raise FormatError(f"{os.fsdecode(path)}: {error}") from None
     except RecursionError:
