@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from fairmdp import MDP, Chain, Problem, ProblemError, Quota, scenarios, solve_lp
+from fairmdp.chains.policy import ladder
 from fairmdp.learning.certify import CERTIFYING, certify
 from fairmdp.learning.counts import Counts, seed_stream
 from fairmdp.learning.estimate import Inquiry
 from fairmdp.learning.plugin import learn_plugin
-from fairmdp.learning.rollouts import ladder, run_policy
+from fairmdp.learning.rollouts import run_policy
 
 pytestmark = pytest.mark.slow
 
@@ -286,3 +287,26 @@ def test_one_of_several_classes_proves_nothing_fair():
             "undecided",
             "not fair",
         )
+
+
+@pytest.mark.parametrize("rigorous", [False, True])
+def test_progress_tells_of_every_sample(rigorous, caplog):
+    problem, seen = scenarios.three_state(), []
+    policy = solve_lp(problem).policy
+    with caplog.at_level("INFO", logger="fairmdp"):
+        proof = certify(
+            problem.mdp.simulator(), policy, problem.quotas, samples=200_000, rigorous=rigorous,
+            progress=lambda done, planned: seen.append((done, planned)),
+        )  # fmt: skip
+    done = [row[0] for row in seen]
+    assert len(seen) > 1 and done == sorted(done) and done[-1] == proof.samples
+    assert {row[1] for row in seen} == {200_000}
+    assert caplog.messages[-1] == f"{proof.samples} of 200000 samples of the certificate"
+
+
+def test_rounds_of_learning_are_logged(caplog):
+    problem = scenarios.three_state()
+    with caplog.at_level("INFO", logger="fairmdp"):
+        found = learn_plugin(problem.mdp.simulator(), problem.quotas, samples=6000, seed=1)
+    assert [int(line.split()[0]) for line in caplog.messages] == [r.samples for r in found.history]
+    assert found.claim in caplog.messages[-1]

@@ -8,6 +8,7 @@ from click.testing import CliRunner
 from test_cli_learn import SIMULATOR
 
 from fairmdp.cli import cli
+from fairmdp.cli.certify import progress
 
 pytestmark = pytest.mark.slow
 
@@ -41,6 +42,19 @@ def test_verdicts_and_exit_codes(run, kept, quota, verdict, code):
     assert answer["verdicts"] == [verdict] and answer["quota_names"] == ["1"]
     assert answer["share_low"][0] < 0.5 < answer["share_high"][0]
     assert answer["upper"] is None  # needs training, which is not looked at
+
+
+def test_progress_is_shown_to_whoever_waits_at_a_terminal(monkeypatch, capsys):
+    assert progress(False) is None  # nobody does
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    assert progress(True) is None
+    clock = iter([0.0, 2.0, 8.0])
+    show = progress(False, lambda: next(clock))
+    show(250, 1000)
+    show(1000, 1000)
+    assert capsys.readouterr().err == (
+        "\r  250 of 1,000 fresh samples, 6 s left   \r  1,000 of 1,000 fresh samples, 0 s left   "
+    )
 
 
 @pytest.mark.slow

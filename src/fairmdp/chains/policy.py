@@ -70,6 +70,16 @@ def _actions_towards(mdp: MDP, goal: Bools) -> Ints:
     return best[~goal]
 
 
+def ladder(mdp: Labelled, pi: Floats) -> Floats:
+    """``s + P(action <= a | s)`` for each pair, ascending: ``s + uniform`` falls on the rung of its pair."""
+    sums = np.cumsum(pi)
+    within = sums - np.concatenate([[0.0], sums])[mdp.pair_ptr[:-1]][mdp.s_of]
+    # The last action that is ever taken ends at 1 whatever the rounding, and so do idle ones after it.
+    later = np.concatenate([[0.0], np.cumsum(pi[::-1])])[::-1]
+    rest = later[1:] - later[mdp.pair_ptr[1:]][mdp.s_of]
+    return np.where(rest <= 1e-12, 1.0, np.minimum(within, 1.0)) + mdp.s_of
+
+
 def checked_policy(mdp: Labelled, policy: ArrayLike) -> Floats:
     """The policy, if it is a distribution over the actions of every state."""
     pi = real_vector("policy", policy, mdp.n_pairs)

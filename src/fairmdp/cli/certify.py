@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -12,6 +14,20 @@ from fairmdp import io, views
 from fairmdp.cli.engine import engine_options, opened
 from fairmdp.cli.exit_codes import INFEASIBLE, SOLVED, STOPPED
 from fairmdp.cli.options import problem_options
+from fairmdp.learning.estimate import Told
+
+
+def progress(quiet: bool, clock: Callable[[], float] = time.perf_counter) -> Told | None:
+    """Show how many samples a certificate has drawn, and the time left, to whoever waits at a terminal."""
+    if quiet or not sys.stderr.isatty():
+        return None
+    begun = clock()
+
+    def show(done: int, planned: int) -> None:
+        left = max(planned - done, 0) * (clock() - begun) / max(done, 1)
+        click.echo(f"\r  {done:,} of {planned:,} fresh samples, {left:.0f} s left   ", nl=False, err=True)
+
+    return show
 
 
 @click.command()
@@ -48,12 +64,14 @@ def certify(
     fairmdp certify three-state three.json --samples 1000000
     """
     simulator, problem = source.simulator()
-    policy = io.read_kept(solution_file)["policy"]
+    policy, bar = io.read_kept(solution_file)["policy"], progress(as_json)
     with opened(**where) as engine:
         proof = fm.certify(
             simulator, policy, problem.quotas, samples=samples, delta=delta, rigorous=rigorous, seed=seed,
-            engine=engine,
+            progress=bar, engine=engine,
         )  # fmt: skip
+    if bar is not None:
+        click.echo(err=True)
     record = views.certificate_data(problem.units, proof)
     click.echo(views.as_json(record) if as_json else views.certificate_text(source.target, record))
     sys.exit({"fair": SOLVED, "not fair": INFEASIBLE, "undecided": STOPPED}[proof.verdict])

@@ -12,6 +12,7 @@ import click
 
 import fairmdp as fm
 from fairmdp import files, io, views
+from fairmdp.cli.certify import progress
 from fairmdp.cli.engine import engine_options, opened
 from fairmdp.cli.exit_codes import INFEASIBLE, SOLVED, STOPPED
 from fairmdp.cli.options import check_folder, problem_options
@@ -88,8 +89,10 @@ def learn(
         if fresh is not None:
             proof = fm.certify(
                 simulator, found.policy, problem.quotas, samples=fresh, delta=delta, rigorous=rigorous,
-                seed=seed, training=found.counts, engine=engine,
+                seed=seed, training=found.counts, progress=progress(as_json), engine=engine,
             )  # fmt: skip
+            if bar is not None:
+                click.echo(err=True)
     record = views.estimate_data(problem.units, found, proof)
     click.echo(views.as_json(record) if as_json else views.estimate_text(source.target, problem, record))
     if out is not None:

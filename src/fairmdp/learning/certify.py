@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from fairmdp.chains.policy import checked_policy
 from fairmdp.errors import ProblemError
 from fairmdp.learning.counts import Counts, Engine, Seed, seed_stream
-from fairmdp.learning.estimate import CertifiedPolicy, Inquiry, Intervals, Judgement
+from fairmdp.learning.estimate import CertifiedPolicy, Inquiry, Intervals, Judgement, Told
 from fairmdp.learning.intervals import bound_rigorously
 from fairmdp.learning.plugin import check_delta
 from fairmdp.learning.rollouts import run_policy
@@ -46,6 +46,7 @@ def certify(
     seed: Seed = 0,
     training: Counts | None = None,
     reward_range: tuple[float, float] | None = None,
+    progress: Told | None = None,
     engine: Engine = map,
 ) -> CertifiedPolicy:
     """Say whether a policy meets quotas, at a stated level, from fresh samples.
@@ -81,6 +82,9 @@ def certify(
     reward_range
         Least and largest reward that the simulator can give, for ``rigorous``; without it the range seen is
         taken, and a note says so.
+    progress
+        Called after each part of the work with the samples drawn, and those that may be. The logger
+        ``fairmdp`` says the same.
     engine
         Where parts of the work are done: the built-in ``map``, a `ProcessPool` or a `RayCluster`. Results do
         not depend on it.
@@ -107,7 +111,7 @@ def certify(
     # Normal approximations are a little off: what they may fail by is held back from the level.
     level = share if rigorous else (1 - _RESERVE) * share
     seeds = seed_stream(seed, CERTIFYING)
-    inquiry = Inquiry(checked, owed, pi, samples, level, seeds, training, reward_range, engine)
+    inquiry = Inquiry(checked, owed, pi, samples, level, seeds, training, reward_range, engine, progress)
     found = bound_rigorously(inquiry) if rigorous else run_policy(inquiry)
     verdicts = tuple(_verdict(owed, found, k) for k in range(owed.n_quotas))
     return CertifiedPolicy(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -17,6 +18,11 @@ from fairmdp.model.problem import Problem
 from fairmdp.model.simulator import Simulator
 from fairmdp.solution.solution import slacks
 from fairmdp.tables import Table
+
+log = logging.getLogger("fairmdp")
+
+Told = Callable[[int, int], None]
+"""Whom a certificate tells how many samples it has drawn, and how many it may draw."""
 
 Judgement = Literal["fair", "not fair", "undecided"]
 Progress = Callable[[int, int, Callable[[], "Estimate"]], None]
@@ -33,6 +39,10 @@ class Round(NamedTuple):
     shares: Floats  # (K,)
     margins: Floats  # (K,)
     claim: str
+
+    def log(self) -> None:
+        """Say it to the logger ``fairmdp``."""
+        log.info("%d samples: gain %.6g, shares %s; %s", self.samples, self.gain, self.shares, self.claim)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -278,6 +288,16 @@ class Intervals(ReadOnly):
         return cls(value, low, high, method, **rest)
 
 
+class Drawn(Protocol):
+    """What took samples."""
+
+    @property
+    def samples(self) -> int: ...
+
+
+Part = TypeVar("Part", bound=Drawn)
+
+
 @dataclass(frozen=True, eq=False)
 class Inquiry:
     """What a certificate is asked for: intervals at one level, a bound on the best gain at it once more."""
@@ -291,3 +311,17 @@ class Inquiry:
     training: Counts | None
     reward_range: tuple[float, float] | None
     engine: Engine
+    progress: Told | None = None
+
+    def told(self, parts: Iterable[Part], before: int = 0) -> Iterator[Part]:
+        """Pass on parts of the work, and tell how many samples they took, beside those drawn before."""
+        for part in parts:
+            before += part.samples
+            self.tell(before)
+            yield part
+
+    def tell(self, drawn: int) -> None:
+        """Say how many samples were drawn."""
+        log.info("%d of %d samples of the certificate", drawn, self.samples)
+        if self.progress is not None:
+            self.progress(drawn, self.samples)

@@ -89,6 +89,7 @@ class _Fresh:
                 )
             self.low, self.high = min(self.low, low), max(self.high, high)
             tally.add(chunk)
+            inquiry.tell(self.samples + tally.total)
         self.samples += tally.total
         return tally.counts
 

@@ -113,6 +113,7 @@ def learn_mirror(
     def watch(done: int, of: int, learned: Callable[[], Learned]) -> None:
         if done < of and next(pieces) in _ROUNDS:
             history.append(estimate(learned()).round)
+            history[-1].log()
         if options.progress is not None:
             options.progress(done, of, learned)
         if progress is not None:

@@ -106,6 +106,7 @@ def learn_plugin(
     try:
         for found in run.by_accuracy() if samples is None else run.by_budget(samples):
             history.append(found.round)
+            found.round.log()
         found, finished = run.probed(found), eps is None or run.settled
     except KeyboardInterrupt:
         if run.tally.total == 0:

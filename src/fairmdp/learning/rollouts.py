@@ -18,6 +18,7 @@ from operator import add
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
+from fairmdp.chains.policy import ladder
 from fairmdp.learning.counts import CHUNK, Counts, Tally
 from fairmdp.learning.estimate import Inquiry, Intervals
 from fairmdp.learning.fitting import pooled_upper
@@ -45,19 +46,19 @@ def run_policy(inquiry: Inquiry) -> Intervals:
     training, engine, seeds = inquiry.training, inquiry.engine, inquiry.seeds
     plan = _Plan(inquiry.simulator, inquiry.owed, inquiry.pi, record=training is not None)
     (pilot,) = engine(partial(_pilot, plan), [(inquiry.samples, next(seeds))])
-    budget = inquiry.samples - pilot.samples
+    budget, told = inquiry.samples - pilot.samples, partial(inquiry.told, before=pilot.samples)
     level = inquiry.level / (2 * (plan.owed.n_quotas + 1))  # of each side of each interval
     expected = pilot.visits * budget
     parts: list[_Cycles] | list[_Batches]
     if expected >= _CYCLES:
         n_parts = max(min(_PARTS, budget // CHUNK, int(expected / _CYCLES)), 1)
         cycles = partial(_run_cycles, plan, pilot.s0, pilot.shift, budget // n_parts)
-        parts = runs = list(engine(cycles, [next(seeds) for _ in range(n_parts)]))
+        parts = runs = list(told(engine(cycles, [next(seeds) for _ in range(n_parts)])))
         found = _by_cycles(runs, level)
     else:
         first = pilot.late[np.linspace(0, pilot.late.size - 1, _BATCHES).astype(np.int64)]
         tasks = [(states, max(budget // _BATCHES, 2), next(seeds)) for states in np.split(first, _SPLIT)]
-        parts = batches = list(engine(partial(_run_batches, plan), tasks))
+        parts = batches = list(told(engine(partial(_run_batches, plan), tasks)))
         found = _by_batches(batches, level)
     upper, notes = np.inf, pilot.notes
     if training is not None:
@@ -114,16 +115,6 @@ class _Collecting:
     def seen(self) -> Counts | None:
         """Counts of all steps, if they were recorded."""
         return None if self._tally is None else self._tally.counts
-
-
-def ladder(mdp: MDP, pi: Floats) -> Floats:
-    """``s + P(action <= a | s)`` for each pair, ascending: ``s + uniform`` falls on the rung of its pair."""
-    sums = np.cumsum(pi)
-    within = sums - np.concatenate([[0.0], sums])[mdp.pair_ptr[:-1]][mdp.s_of]
-    # The last action that is ever taken ends at 1 whatever the rounding, and so do idle ones after it.
-    later = np.concatenate([[0.0], np.cumsum(pi[::-1])])[::-1]
-    rest = later[1:] - later[mdp.pair_ptr[1:]][mdp.s_of]
-    return np.where(rest <= 1e-12, 1.0, np.minimum(within, 1.0)) + mdp.s_of
 
 
 @dataclass(frozen=True, eq=False)

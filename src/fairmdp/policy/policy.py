@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fairmdp import policy as package
+from fairmdp.chains.policy import ladder
 from fairmdp.errors import ProblemError
 from fairmdp.model.checks import Floats, Ints, ReadOnly, counted, refuse
 from fairmdp.model.labels import Labelled, Labels
@@ -157,15 +158,8 @@ class Policy(ReadOnly):
 
     def act_pairs(self, states: Ints, rng: np.random.Generator) -> Ints:
         """Draw a state-action pair, by number, for each of many state numbers."""
-        pi, pairs = self.array, self.labels.pair_ptr[states]
-        left = _generator(rng).random(states.shape)
-        last = self._last_taken[states]
-        onward = (left >= pi[pairs]) & (pairs < last)
-        while onward.any():
-            left = np.where(onward, left - pi[pairs], left)
-            pairs = pairs + onward
-            onward &= (left >= pi[pairs]) & (pairs < last)
-        return pairs
+        pairs = np.searchsorted(self._ladder, states + _generator(rng).random(states.shape), side="right")
+        return np.minimum(pairs, self._last_taken[states])
 
     def to_table(self) -> Table:
         """Return one row per pair: state, action, probability; of a mixture also policy and weight."""
@@ -191,6 +185,10 @@ class Policy(ReadOnly):
     def load(path: str | PathLike[str]) -> Policy:
         """Read a policy that `save` wrote, a spreadsheet of the same columns, or the file of a solution."""
         return package.file.read(path)
+
+    @cached_property
+    def _ladder(self) -> Floats:
+        return ladder(self.labels, self.array)
 
     @cached_property
     def _last_taken(self) -> Ints:
