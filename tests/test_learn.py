@@ -240,6 +240,29 @@ def altered(file, **changes):
     return arrays
 
 
+@pytest.fixture(scope="module")
+def engine():
+    """One worker process for all tests, each with a folder of its own: starting one takes most of a second."""
+    with ProcessPool(1) as pool:
+        yield pool
+
+
+def test_chunks_are_found_again_by_a_simulator_that_was_used(engine, tmp_path):
+    """A known model makes its tables when it is sampled from, which changes nothing about its answers."""
+    engine.folder = str(tmp_path)
+    problem = scenarios.three_state()
+    simulator, fresh = problem.mdp.simulator(), []
+
+    def gain():
+        return learn(simulator, problem.quotas, samples=3000, engine=engine).gain
+
+    before = gain()
+    for file in tmp_path.iterdir():
+        fresh.append((file, file.stat().st_mtime_ns, file.stat().st_ino))
+    assert problem.mdp.uniform is not None and gain() == before
+    assert fresh and [(f, f.stat().st_mtime_ns, f.stat().st_ino) for f, _, _ in fresh] == fresh
+
+
 @pytest.mark.parametrize("redigested", [False, True])
 @pytest.mark.parametrize(
     "changes",
@@ -256,31 +279,34 @@ def altered(file, **changes):
     ],
     ids=lambda change: next(iter(change)),
 )  # fmt: skip
-def test_altered_chunks_are_drawn_anew(tmp_path, changes, redigested):
+def test_altered_chunks_are_drawn_anew(engine, tmp_path, changes, redigested):
     """Even with a digest that fits: signs, sums and sizes are looked at before anything is believed."""
+    engine.folder = str(tmp_path)
+    how = {"samples": 3000, "engine": engine}
     simulator = scenarios.three_state().mdp.simulator()
     quota = [Quota("s2", states=[2], at_least=0.1)]
-    with ProcessPool(1, folder=tmp_path) as engine:
-        before = learn(simulator, quota, samples=3000, engine=engine)
-    for file in tmp_path.iterdir():
+    before = learn(simulator, quota, **how)
+    files = sorted(tmp_path.iterdir())
+    whole = [file.read_bytes() for file in files]
+    for file in files:
         arrays = altered(file, **changes)
         if redigested:
             data = {name: arrays[name] for name in arrays if name not in ("digest", "content")}
             content = _content_digest(arrays["digest"].tobytes(), data)
             arrays["content"] = np.frombuffer(content, np.uint8)
         np.savez(file, **arrays)
-    with ProcessPool(1, folder=tmp_path) as engine:
-        after = learn(simulator, quota, samples=3000, engine=engine)
+    after = learn(simulator, quota, **how)
     assert after.gain == before.gain and after.counts.times.tolist() == before.counts.times.tolist()
+    assert files and [file.read_bytes() for file in files] == whole
 
 
-def test_chunks_that_inflate_or_have_no_digest_are_drawn_anew(tmp_path):
+def test_chunks_that_inflate_or_have_no_digest_are_drawn_anew(engine, tmp_path):
     """A compressed file may hold a thousand times its size; one of 0.1 cannot show that it is whole."""
+    engine.folder = str(tmp_path)
     simulator = scenarios.three_state().mdp.simulator()
 
     def gain():
-        with ProcessPool(1, folder=tmp_path) as engine:
-            return learn(simulator, [Quota("s2", states=[2], at_least=0.1)], samples=3000, engine=engine).gain
+        return learn(simulator, [Quota("s2", states=[2], at_least=0.1)], samples=3000, engine=engine).gain
 
     before = gain()
     files = sorted(tmp_path.iterdir())

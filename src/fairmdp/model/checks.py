@@ -159,6 +159,15 @@ class ReadOnly:
     def __post_init__(self) -> None:
         self.__dict__.update({name: read_only(value) for name, value in vars(self).items()})
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Fields alone: what was derived from them is derived again, so that no use shows in a pickle."""
+        kind = type(self)
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if not isinstance(getattr(kind, name, None), cached_property)
+        }
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         ReadOnly.__post_init__(self)

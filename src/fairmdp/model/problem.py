@@ -369,6 +369,10 @@ class Problem(ReadOnly):
         stated = self._sharing(*_ROWS, "lower", "upper")
         return bool((stated.at_least == self.at_least).all() and (stated.at_most == self.at_most).all())
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Shares that were asked for go along, as they hold to the last bit."""
+        return {**super().__getstate__(), "at_least": self.at_least, "at_most": self.at_most}
+
     def _sharing(self, *names: str) -> Problem:
         """Another problem, with some of what this one states and has derived from it."""
         other = object.__new__(Problem)
