@@ -63,7 +63,7 @@ def test_intervals_hold_together(name, samples, runs, rigorous):
     problem = scenarios.three_state() if name == "paper3" else scenarios.garnet(12, 3, 4, n_quotas=3, seed=1)
     best, simulator = solve_lp(problem).gain, problem.mdp.simulator()
     held = []
-    for seed in range(runs):
+    for seed in range(runs // 3 if rigorous else runs):
         learned = learn_plugin(simulator, problem.quotas, samples=samples, seed=seed)
         found = certify(
             simulator, learned.policy, problem.quotas, samples=samples, seed=seed, training=learned.counts,

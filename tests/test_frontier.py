@@ -398,6 +398,7 @@ def ceiling_of_program(problem):
     return -found.fun if found.status == 0 else np.nan
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound", ["at_least", "at_most"])
 def test_exact_frontiers_of_small_models_end_and_are_the_linear_programs(bound):
     """Policies that must be connected lie below their ceilings, and no step may rest on that."""

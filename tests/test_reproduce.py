@@ -19,7 +19,8 @@ from fairmdp.mirror import experiments as reproduce
 from fairmdp.mirror.saddle import gap
 from fairmdp.views import plots
 
-pytestmark = pytest.mark.slow
+# One worker makes the runs that many tests look at.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("reproduce")]
 
 COLUMNS = (
     "variant,rho2,t,reward_mean,reward_std,reward_avg_mean,reward_avg_std,nu0_mean,nu0_std,"
