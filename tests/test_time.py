@@ -10,6 +10,7 @@ from tests.cuda_host import host_launcher
 
 from fairmdp import (
     MDP,
+    DeviceProblem,
     FormatError,
     Problem,
     ProblemError,
@@ -442,9 +443,14 @@ def test_reports_speak_in_the_unit_of_time():
     assert "gain    6.300000 per hour   optimal" in views.solution_text("shop", problem, solution)
     seen = simulate(problem.mdp, solution.policy, steps=2000, runs=20, quotas=problem.quotas)
     assert seen.run_times == pytest.approx(10_000, rel=0.05)
-    text = views.simulation_text("shop", views.simulation_data(problem.units, seen, unit=views.per(problem)))
+    text = views.simulation_text("shop", views.simulation_data(problem.units, seen, unit=problem.mdp.per))
     assert "2,000 decisions" in text and "hours on average" in text and " per hour" in text
     assert surprises(problem, solution, seen) == ()
+    assert "gain per hour   costs" in views.frontier_text("shop", frontier(problem, "up"))
+    assert "gain per hour   6.300000" in views.comparison_text("shop", compare(problem))
+    assert "per hour, at most 6.3" in views.verdict_text(
+        "shop", problem, verify(problem, solution, exact=True)
+    )
     edges = views.solution_data(problem, solution)["graph"]["edges"]
     assert sorted(edge["flow"] for edge in edges) == pytest.approx([0.5, 0.5])
 
@@ -499,3 +505,8 @@ def test_states_without_time_are_refused(tmp_path):
     path.write_text(CTMC.replace("CTMC", "MA").replace("!1 ", "!fast "))
     with pytest.raises(FormatError, match="exit rate"):
         load(path)
+
+
+def test_a_device_takes_the_uniform_model():
+    with pytest.raises(ProblemError, match="upload problem.uniform"):
+        DeviceProblem.of(Problem(repair_shop((1.0, 3.0))), np.asarray)

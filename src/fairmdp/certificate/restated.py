@@ -12,6 +12,9 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any, TypeVar, cast
 
+import numpy as np
+
+from fairmdp.certificate.checker import factor_limit, reach_limit
 from fairmdp.certificate.claim import certify_policy
 from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Infeasibility, Solution
@@ -42,7 +45,7 @@ def restated(problem: Problem, found: Solution) -> Solution:
     asked = problem.with_bounds(found.at_least, found.at_most)
     provenance = {**found.provenance, "problem": asked.digest}
     if not found.has_policy:
-        why = None if why is None else _in_time(why, mdp.step)
+        why = None if why is None else _in_time(asked, found, why)
         return replace(found, bias=bias, infeasibility=why, provenance=provenance)
     policy = mdp.per_decision(found.policy)
     claimed = certify_policy(asked, policy, bias, found.prices, tol=found.tol, method=found.method)
@@ -60,5 +63,15 @@ def _per_step(problem: Problem, start: Solution) -> Solution:
     return replace(start, policy=mdp.per_step(start.policy), bias=start.bias / mdp.step)
 
 
-def _in_time(why: Infeasibility, step: float) -> Infeasibility:
-    return replace(why, reach_bias=why.reach_bias * step, factor_bias=why.factor_bias * step)
+def _in_time(problem: Problem, found: Solution, why: Infeasibility) -> Infeasibility:
+    """An explanation whose limits follow from the stated data, which may round a little more."""
+    step = problem.mdp.step
+    bias, factor_bias = why.reach_bias * step, why.factor_bias * step
+    reach = [
+        reach_limit(problem, k, h, capped=bool(found.prices[k] < 0))
+        for k, h in zip(why.conflict, bias, strict=False)
+    ]
+    factor = why.common_factor
+    if factor is not None:
+        factor = factor_limit(problem, factor_bias, why.factor_prices)
+    return replace(why, reach=np.array(reach), reach_bias=bias, common_factor=factor, factor_bias=factor_bias)

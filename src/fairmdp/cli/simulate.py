@@ -63,7 +63,7 @@ def simulate(source: io.Source, solution_file: str, options: _Options, **where: 
             starts=options.start, quotas=problem.quotas, engine=engine,
         )  # fmt: skip
     odd = () if solution is None or not known else fm.surprises(problem, solution, seen)
-    data = views.simulation_data(problem.units, seen, solution, odd, views.per(problem))
+    data = views.simulation_data(problem.units, seen, solution, odd, problem.mdp.per)
     click.echo(views.as_json(data) if options.as_json else views.simulation_text(source.target, data))
     if not seen.finished:
         sys.exit(STOPPED)

@@ -30,10 +30,13 @@ class Comparison:
         that were given by name.
     left_out : tuple of str
         The others, each with the reason.
+    per : str or None
+        What gains are per, where that is not a step.
     """
 
     policies: dict[str, Readout]
     left_out: tuple[str, ...]
+    per: str | None = None
 
     def to_table(self) -> Table:
         """Return one row per policy: what it earns, its smallest slack, and the share of every quota."""
@@ -78,4 +81,4 @@ def compare(problem: Problem, policies: Mapping[str, Any] | None = None) -> Comp
             seen[name] = readout(problem, policy.array if isinstance(policy, Policy) else policy)
         except ProblemError as why:
             left_out.append(f"{name}, because {why}")
-    return Comparison(seen, tuple(left_out))
+    return Comparison(seen, tuple(left_out), problem.mdp.per)

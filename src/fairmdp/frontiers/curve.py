@@ -70,6 +70,8 @@ class Frontier(ReadOnly):
         Share of every quota's set, or mean of its weights, under the optimal policy, (N, K).
     solutions : tuple of Solution
         The certified solutions at the first values, up to the first that cannot be met.
+    per : str or None
+        What gains are per, where that is not a step.
     limit : float or None
         Proven, no policy meets more than this, of a cap less; None where no value was too much.
     exact : bool
@@ -92,6 +94,7 @@ class Frontier(ReadOnly):
     unit: float
     limit: float | None = None
     bound: str = "at_least"
+    per: str | None = None
 
     @classmethod
     def of(
@@ -124,6 +127,7 @@ class Frontier(ReadOnly):
             unit=reward_scale(problem),
             limit=limit,
             bound=family.bound,
+            per=problem.mdp.per,
         )
 
     @property

@@ -37,6 +37,8 @@ class FrontierGrid(ReadOnly):
         Share of every quota's set, (N, M, K).
     quota_names : tuple of str
         Names of the K quotas.
+    per : str or None
+        What gains are per, where that is not a step.
     """
 
     quotas: tuple[str, str]
@@ -46,6 +48,7 @@ class FrontierGrid(ReadOnly):
     worst_slacks: Floats
     shares: Floats
     quota_names: tuple[str, ...]
+    per: str | None = None
 
     def to_table(self) -> Table:
         """Return one row per combination."""
@@ -111,6 +114,7 @@ def frontier_grid(
         worst_slacks=np.array(slacks),
         shares=np.array(shares),
         quota_names=problem.names,
+        per=problem.mdp.per,
     )
 
 

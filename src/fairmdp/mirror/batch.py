@@ -64,6 +64,10 @@ def mirror_sweep(
     >>> sweep.x.shape, (sweep.x @ problem.mdp.r).mean().round(1)
     ((20, 6), np.float64(0.4))
     """
+    if problem.mdp.durations is not None:
+        raise ProblemError(
+            "a sweep counts steps, and the steps of this model take time\n  use problem.uniform"
+        )
     check_count("runs", runs)
     check_count("steps", steps)
     mdp, polytope = problem.mdp, QuotaPolytope.of(problem)

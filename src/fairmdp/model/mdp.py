@@ -353,6 +353,11 @@ class MDP(Labelled, ReadOnly):
         return cls(P, r, s_of, durations=durations, **names)
 
     @property
+    def per(self) -> str | None:
+        """What gains are per, in words: a unit of time, or None where that is a step."""
+        return self.time_unit or (None if self.durations is None else "unit of time")
+
+    @property
     def rates(self) -> Floats:
         """Reward per unit of time of each pair, (SA,); ``r`` itself where all steps are equally long."""
         return self.r if self.durations is None else self.uniform.r

@@ -386,7 +386,7 @@ class Problem(ReadOnly):
         at_least = float(self.lower[k]) if self.at_least[k] > 0 or at_most is None else None
         name, mdp = self.names[k], self.mdp
         for condition in self.conditions:
-            if condition.quota == k:
+            if condition.quota == k and (self.lower[k] if condition.least else self.upper[k]) == 0:
                 return self._conditional(condition)
         if self.weighted[k]:
             weights = np.zeros(mdp.n_pairs)

@@ -118,10 +118,14 @@ def solution_data(
     document = summary(solution, most=most)
     stated = problem.stated_shares(free.occupancy) if free and known else np.full(problem.n_quotas, np.nan)
     lower, upper = problem.stated_bounds
+    conditional = [condition.quota for condition in problem.conditions]
     for k, row in zip(tightest(solution.slacks, most), document["quotas"], strict=True):
         # Bounds as they were stated, to the last digit.
         exact = {"at_least": float(lower[k]), "at_most": float(upper[k])}
-        row |= exact | {"free_share": float(stated[k]), "unit": _unit(problem, k)}
+        row |= exact | {
+            "free_share": float(stated[k]),
+            "unit": None if k in conditional else _unit(problem, k),
+        }
     comparison = None
     if free and known and proved and problem.n_quotas:
         comparison = _beside(problem, {"with quotas": solution, "without quotas": free})
@@ -130,7 +134,7 @@ def solution_data(
         "free_status": free.status.value if free else None,
         "free_gain": free.gain if free and known else None,
         "cost": max(free.gain - solution.gain, 0.0) if free and known and proved else None,
-        "per": per(problem),
+        "per": problem.mdp.per,
         "same_gain": bool(np.ptp(problem.mdp.rates) == 0),
         "all_weighted": bool(problem.weighted.all()) and not problem.conditions,
         "compare": comparison,
@@ -151,6 +155,7 @@ def verdict_data(problem: Problem, verdict: Verdict) -> Json:
         "status": verdict.status.value,
         "meaning": verdict.status.meaning,
         "gain": list(verdict.gain) if math.isfinite(verdict.gain[0]) else None,
+        "per": problem.mdp.per,
         "upper": verdict.upper,
         "shares": dict(zip(problem.names, problem.units.values(verdict.shares.T).T, strict=True)),
         "worst_slack": worst,
@@ -163,7 +168,7 @@ def frontier_data(curve: Frontier, problem: Problem | None = None) -> Json:
     """The best gain against what is owed, point by point; with its problem also in which units."""
     beyond = curve.values.size - len(curve.solutions)  # values that were refused outright come last
     document = {
-        **_taken(curve, "quota", "bound", "exact", "values", "gains", "uppers", "slopes", "prices"),
+        **_taken(curve, "quota", "bound", "per", "exact", "values", "gains", "uppers", "slopes", "prices"),
         **_taken(curve, "relative_prices", "last_feasible", "limit", "shares"),
         "factor": curve.is_factor,
         "quotas": list(curve.quota_names),
@@ -185,7 +190,7 @@ def grid_data(grid: FrontierGrid) -> Json:
     return {
         "quotas": list(grid.quotas),
         "groups": list(grid.quota_names),
-        **_taken(grid, "values", "gains", "uppers", "worst_slacks", "shares"),
+        **_taken(grid, "per", "values", "gains", "uppers", "worst_slacks", "shares"),
     }
 
 
@@ -263,12 +268,6 @@ def simulation_data(
         ],
         "notes": [*notes, *surprises],
     }
-
-
-def per(problem: Problem) -> str | None:
-    """What gains are per, where it is not a step."""
-    mdp = problem.mdp
-    return mdp.time_unit or (None if mdp.durations is None else "unit of time")
 
 
 def tightest(gaps: Floats, most: int | None) -> Iterable[int]:

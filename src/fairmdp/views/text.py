@@ -67,8 +67,8 @@ def verdict_text(name: str, problem: Problem, verdict: Verdict) -> str:
     if data["gain"] is not None:
         low, high = data["gain"]
         lines += [
-            f"  gain    in {interval(low, high, '.12g')}, at most {data['upper']:.12g} for any fair policy: "
-            f"gap {data['gap']:.2g}",
+            f"  gain    in {interval(low, high, '.12g')}{_per(data)}, "
+            f"at most {data['upper']:.12g} for any fair policy: gap {data['gap']:.2g}",
             f"  quotas  worst proven slack {data['worst_slack']:+.1e} "
             f"(met means not below -{data['fair_tol']:g})",
         ]
@@ -81,7 +81,7 @@ def frontier_text(source: str, curve: Frontier) -> str:
     data = frontier_data(curve)
     every, cap = data["factor"], data["bound"] == "at_most"
     what = "factor" if every else "at most" if cap else "owed"
-    rows = [[what, "gain", "costs", "", "price", "from", "to", "worst slack"]]
+    rows = [[what, f"gain{_per(data)}", "costs", "", "price", "from", "to", "worst slack"]]
     for k, value in enumerate(data["values"]):
         gain, part = data["gains"][k], data["relative_prices"][k]
         if not math.isfinite(gain):
@@ -114,7 +114,12 @@ def grid_text(source: str, grid: FrontierGrid) -> str:
     cells += [
         [f"{v:.4g}", *(fixed(g, 6) for g in gains)] for v, gains in zip(down, data["gains"], strict=True)
     ]
-    lines = [f"{source}: best gain against {first} (rows) and {second} (columns)", "", *columns(cells), ""]
+    lines = [
+        f"{source}: best gain{_per(data)} against {first} (rows) and {second} (columns)",
+        "",
+        *columns(cells),
+        "",
+    ]
     fair = [s for s, gain in zip(data["worst_slacks"].flat, data["gains"].flat, strict=True) if gain == gain]
     if fair:
         lines.append(f"  worst slack of all {slack(min(fair))}")
@@ -132,7 +137,7 @@ def comparison_text(source: str, comparison: Comparison) -> str:
     seen = list(data.values())
     rows = [
         ["", *data],
-        ["gain", *(fixed(policy["gain"], 6) for policy in seen)],
+        [f"gain per {comparison.per}" if comparison.per else "gain", *(fixed(p["gain"], 6) for p in seen)],
         ["worst slack", *(slack(policy["worst_slack"]) for policy in seen)],
     ]
     names = list(seen[0]["shares"])[:MAX_ROWS]

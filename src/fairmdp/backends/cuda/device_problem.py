@@ -139,6 +139,10 @@ class DeviceProblem:
 def host_arrays(problem: Problem) -> tuple[list[Any], bool]:
     """The arrays of a problem that a device needs, and whether its sets are given by states."""
     mdp = problem.mdp
+    if mdp.durations is not None:
+        raise ProblemError(
+            "there is no time on a device\n  upload problem.uniform, or solve the problem itself there"
+        )
     by_state = bool(problem.over_states.all() and (problem.members.data == 1).all())
     sets = (problem.members[:, mdp.pair_ptr[:-1]] if by_state else problem.members).T.tocsr()
     P = mdp.P
