@@ -378,3 +378,17 @@ def test_broken_files_say_where(tmp_path):
         path.write_text(json.dumps(raw | change))
         with pytest.raises(FormatError, match=words):
             WelfareSolution.load(path)
+
+
+def test_decisions_that_take_time():
+    """A state that lasts ten times as long is ten equal steps: the same shares, gain and welfare."""
+    P = np.array([[0.0, 1.0], [0.2, 0.8], [1.0, 0.0], [0.5, 0.5]])
+    slow = MDP(P, [3.0, 1.0, 0.0, 2.0], [0, 0, 1, 1], durations=[10.0, 1.0, 2.0, 0.5])
+    rows = [Utility("a", states=[0]), Utility("b", weights=[0.0, 0.0, 3.0, 1.0])]
+    for objective in (alpha_fair(1), gini(), atkinson(2)):
+        problem = Problem(slow, rows)
+        fair = solve_welfare(problem, objective, over=["a", "b"], reward=0.5, tol=1e-8)
+        same = solve_welfare(problem.uniform, objective, over=["a", "b"], reward=0.5, tol=1e-8)
+        assert fair.status is same.status is Status.OPTIMAL
+        assert fair.welfare == pytest.approx(same.welfare, abs=1e-7)
+        assert verify(problem, fair).ok and verify(problem, fair, exact=True).ok

@@ -151,13 +151,15 @@ class Asked:
         return up((Fraction(top) + lost) / sum(q)) if math.isfinite(top) else top
 
     def _paid(self, reward: float, marginals: Floats, exact: bool) -> tuple[Floats, Fraction]:
-        """``reward r + M.T q`` rounded, (SA,), and by how much that may be too little for any pair."""
+        """``reward r + M.T q`` of a decision, rounded, (SA,), and how much per time any pair may lack."""
         r, M = self.problem.mdp.r, self.problem.weights[list(self.rows)]
-        paid = reward * r + M.T @ marginals
+        durations = self.problem.mdp.durations
+        times = np.ones(r.size) if durations is None else durations  # of a decision, which earns u all along
+        paid = reward * r + times * (M.T @ marginals)
         if exact:
-            return paid, _shortfall(paid, reward, r, M, marginals)
-        size = np.abs(reward * r) + abs(M).T @ np.abs(marginals)
-        terms = np.bincount(M.indices, minlength=r.size) + 4
+            return paid, _shortfall(paid, reward, r, M, marginals, times)
+        size = np.abs(reward * r) / times + abs(M).T @ np.abs(marginals)
+        terms = np.bincount(M.indices, minlength=r.size) + 6
         return paid, Fraction(float((terms * rounded.EPS * size).max())) + Fraction(rounded.TINY)
 
 
@@ -320,11 +322,15 @@ def _reference(objective: Objective) -> float:
     return objective.reference if isinstance(objective, AlphaFair) else 0.0
 
 
-def _shortfall(paid: Floats, reward: float, r: Floats, M: csr_array, marginals: Floats) -> Fraction:
-    """Most by which ``reward r + M.T marginals`` is above what it was rounded to."""
+def _shortfall(
+    paid: Floats, reward: float, r: Floats, M: csr_array, marginals: Floats, times: Floats
+) -> Fraction:
+    """Most by which ``reward r + M.T marginals`` is above what it was rounded to, per unit of time."""
+    tau = [Fraction(time) for time in times.tolist()]
     owed = [Fraction(reward) * Fraction(value) for value in r.tolist()]
     for k, q in enumerate(marginals.tolist()):
         row = slice(M.indptr[k], M.indptr[k + 1])
         for i, weight in zip(M.indices[row].tolist(), M.data[row].tolist(), strict=True):
-            owed[i] += Fraction(q) * Fraction(weight)
-    return max(exact - Fraction(value) for exact, value in zip(owed, paid.tolist(), strict=True))
+            owed[i] += tau[i] * Fraction(q) * Fraction(weight)
+    given = [Fraction(value) for value in paid.tolist()]
+    return max((a - b) / time for a, b, time in zip(owed, given, tau, strict=True))

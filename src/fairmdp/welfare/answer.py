@@ -59,8 +59,9 @@ class Account:
         notes: tuple[Note, ...] = (),
         levels: tuple[Level, ...] = (),
     ) -> WelfareSolution:
-        """What is proved of a policy, by relative values and prices of the search."""
+        """What is proved of a policy of equal steps, by relative values and prices of the search."""
         setting, problem = self.setting, self.setting.problem
+        policy = problem.mdp.per_decision(policy)
         evaluated = evaluate(problem, policy)
         solution = certify_policy(
             problem, policy, np.zeros(problem.mdp.n_states), np.zeros(problem.n_quotas), evaluated=evaluated,
@@ -78,7 +79,7 @@ class Account:
         setting = self.setting
         return WelfareSolution(
             solution, setting.objective, setting.reward, setting.over, Status.UNDECIDED, -math.inf, math.inf,
-            setting.marginals(mu), setting.prices(mu), setting.worth * h, self.tol, levels,
+            setting.marginals(mu), setting.prices(mu), setting.bias(h), self.tol, levels,
         )  # fmt: skip
 
     def without_policy(self, solution: Solution) -> WelfareSolution:
@@ -105,12 +106,12 @@ def level_of(setting: Setting, h: Any, mu: Floats, closed: tuple[str, ...] = ())
     q = np.maximum(setting.marginals(mu), 0.0)
     q[[name in closed for name in setting.over]] = 0.0
     groups = tuple(name for name, weight in zip(setting.over, q / q.sum(), strict=True) if weight > _PRICED)
-    return Level(math.nan, groups, q, setting.prices(mu), setting.worth * h)
+    return Level(math.nan, groups, q, setting.prices(mu), setting.bias(h))
 
 
 def connected(account: Account, found: WelfareSolution, search: Mixing) -> WelfareSolution:
     """Mix some of the uniform policy into what was found, at the smallest loss that can be proved."""
-    problem = account.setting.problem
+    problem = account.setting.priced  # the model of equal steps, which the search has seen
     spread = uniform_spread(CpuBackend(problem))
     if spread is None:
         return found

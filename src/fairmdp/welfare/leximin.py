@@ -70,7 +70,7 @@ def _that_earns_most(account: Account, found: WelfareSolution, ladder: _Ladder) 
     best = solve_lp(problem.with_bounds(np.minimum(kept, problem.at_most)), tol=account.tol)
     if not best.has_policy or not best.gain > found.gain:
         return found
-    fair = account.claim(best.policy, *ladder.search.witness, levels=found.levels)
+    fair = account.claim(problem.mdp.per_step(best.policy), *ladder.search.witness, levels=found.levels)
     return fair if fair.status is Status.OPTIMAL else found
 
 
@@ -128,7 +128,7 @@ class _Ladder:
         prices = setting.prices(mu)
         prices[list(setting.rows)] += np.where(self.is_open, 0.0, setting.worth * of_groups)
         names = tuple(name for name, held in zip(setting.over, holding, strict=True) if held)
-        self.levels.append(Level(math.nan, names, q, prices, setting.worth * h))
+        self.levels.append(Level(math.nan, names, q, prices, setting.bias(h)))
         level = (self.search.value - setting.scaled.offset) / setting.scaled.scale  # in shares
         self.floors = np.where(holding, level, self.floors)
         self.is_open = self.is_open & ~holding

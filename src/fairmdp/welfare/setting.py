@@ -59,7 +59,7 @@ class Setting:
         problem, rows = self.problem, [*self.owed.tolist(), *self.rows]
         least, most = (problem.units.values(np.full(problem.n_quotas, end)) for end in (0.0, 1.0))
         asked = Problem.from_members(
-            problem.mdp,
+            problem.mdp.uniform,
             [f"row {k}" for k in range(len(rows))],
             vstack([problem.weights[[k]] for k in rows], format="csr"),
             least[rows],
@@ -110,7 +110,7 @@ class Setting:
 
     def backend(self, *, paid: bool = True) -> CpuBackend:
         """Where the arrays are, paying the gain in units of the search, or nothing."""
-        r = self.problem.mdp.r
+        r = self.priced.mdp.r
         part = self.reward / self.worth if paid else 0.0
         return CpuBackend(self.priced, part * (r - r.min()))
 
@@ -124,9 +124,13 @@ class Setting:
         prices[self.owed] = self.worth * mu[: self.owed.size]
         return prices
 
+    def bias(self, h: Floats) -> Floats:
+        """Relative values of the search in units of welfare and time, (S,)."""
+        return self.worth * self.problem.mdp.step * h
+
     def stated(self, value: float) -> float:
         """A value of the search as the welfare that the user sees."""
-        base = self.reward * float(self.problem.mdp.r.min())
+        base = self.reward * float(self.priced.mdp.r.min())
         if isinstance(self.objective, AlphaFair) and self.objective.alpha == 1:
             base += float(group_weights(self.objective, len(self.rows)).sum()) * math.log(self.size)
         return base + self.worth * value
