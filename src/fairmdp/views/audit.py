@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairmdp.model.problem import Problem
-from fairmdp.views.data import Json, asked_bounds, per
+from fairmdp.views.data import Json, asked_bounds
 from fairmdp.views.format import (
     MAX_ROWS,
     asked,
@@ -34,7 +34,7 @@ def evaluation_data(problem: Problem, seen: Evaluation) -> Json:
         "fairmdp_audit": 1,
         "verdict": seen.verdict,
         "gain": list(seen.gain),
-        "per": per(problem),
+        "per": problem.mdp.per,
         "worst_slack": seen.worst_slack,
         "behind": None if seen.behind is None else list(seen.behind),
         "best": {

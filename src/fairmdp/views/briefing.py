@@ -10,7 +10,7 @@ import numpy as np
 from fairmdp.certificate import Verdict
 from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Solution, Status
-from fairmdp.views.data import Json, per, quotas_data
+from fairmdp.views.data import Json, quotas_data
 from fairmdp.views.format import NOTHING, asked, listed
 
 _MOST_QUOTAS = 4
@@ -41,7 +41,7 @@ class Occasion:
         """What a gain is in."""
         if " per " in self.unit_reward:
             return self.unit_reward
-        time = self.unit_time or per(problem) or "step"
+        time = self.unit_time or problem.mdp.per or "step"
         return f"{self.unit_reward} per {time}".strip()
 
 
