@@ -14,6 +14,7 @@ from fairmdp import (
     Quota,
     Solution,
     Status,
+    alpha_fair,
     compare,
     frontier,
     load,
@@ -22,6 +23,7 @@ from fairmdp import (
     scenarios,
     simulate,
     solve,
+    solve_welfare,
     surprises,
     verify,
     views,
@@ -66,6 +68,9 @@ def test_random_problems_against_a_program_by_hand(seed, timed):
     y = solution.occupancy
     for row, (inside, condition) in zip(solution.quotas, [(g, of), (pairs, other)], strict=True):
         assert row.share == pytest.approx(y[inside & condition].sum() / y[condition].sum(), abs=1e-9)
+        assert row.slack == pytest.approx(
+            min(row.share - b, 1) if row.at_least == b else cap - row.share, abs=1e-8
+        )
         assert row.share >= row.at_least - 1e-9 and row.share <= row.at_most + 1e-9
     masses = [share.mass for share in solution.conditions]
     assert masses == pytest.approx([y[of].sum(), y[other].sum()], abs=1e-9)
@@ -175,6 +180,20 @@ def test_forged_conditions_are_refused(exact):
     assert verify(problem, solution, exact=exact).ok
 
 
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_part_of_little_time_cannot_be_forged(exact):
+    """Shares may be off by 1e-8, which would be a hundredth of a condition that has 1e-6 of the time."""
+    rare = 1e-6
+    mdp = MDP([[1 - rare, rare / 2, rare / 2], [1, 0, 0], [1, 0, 0]], [0, 1, 0], [0, 1, 2])
+    problem = Problem(mdp, [Quota("half", states=[1], of=[1, 2], at_least=0.4)])
+    solution = holds(problem, solve(problem))
+    assert solution.quotas[0].share == pytest.approx(0.5, abs=1e-9)
+    lie = replace(solution, shares=solution.shares + 8e-9)
+    assert lie.quotas[0].share == pytest.approx(0.508, abs=1e-4)
+    verdict = verify(problem, lie, exact=exact)
+    assert not verdict.ok and "the part" in verdict.messages[0]
+
+
 def test_what_cannot_be_met_is_said_in_words():
     mdp = night_line()
     night = ["night, answered", "night, lost"]
@@ -224,3 +243,10 @@ def test_frontiers_and_comparisons_beside_a_condition():
     assert curve.gain_at(0.2) == pytest.approx(alone.gain, abs=1e-9)
     fair = compare(problem).policies["fair"]
     assert "part" not in fair.by_group and fair.shares[3] >= 0.45 - 1e-9
+
+
+def test_a_part_is_no_group_of_a_welfare():
+    problem = scenarios.three_state(rho=[0.1, 0.1, 0.1])
+    problem = problem.with_quotas([Quota("part", states=[2], of=[1, 2], at_least=0.45)])
+    with pytest.raises(ProblemError, match="on a part of some of the time, and that is no group"):
+        solve_welfare(problem, alpha_fair(1), over=["s0", "part"])

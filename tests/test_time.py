@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -318,6 +319,11 @@ def test_infeasible_quotas_are_explained_in_time():
     assert solution.infeasibility.nearest_at_least == pytest.approx([8 / 9], abs=1e-6)
 
 
+def test_limits_of_a_share_are_of_time():
+    problem = Problem(repair_shop((0.25, 0.5)), [Quota("down", states=["down"], at_least=0.9)])
+    assert holds(problem, solve(problem)).infeasibility.reach == pytest.approx([0.5 / 8.5], abs=1e-9)
+
+
 def test_frontiers_are_per_unit_of_time():
     """Up 8 of 9 to 11 hours: the gain is linear in the share of up, by renewal reward."""
     problem = Problem(repair_shop((1.0, 3.0)), [Quota("up", states=["up"], at_least=0)])
@@ -364,6 +370,16 @@ def test_the_transformation_is_counted():
         h = np.random.default_rng(seed).normal(size=mdp.n_states)
         prices = np.zeros(1)
         assert rounded.ceiling(problem, mdp.r, h, prices) >= exact.ceiling(problem, mdp.r, h, prices)
+
+
+def test_rows_of_equal_steps_are_within_their_bound():
+    """Entries of the floats that solvers see, against those made exactly from the stated data."""
+    for seed in range(10):
+        mdp = random_model(seed, 6, spread=3)
+        seen, bound = mdp.uniform.P.toarray(), rounded._model_defect(mdp)
+        for i, row in enumerate(exact._rows(mdp)):
+            off = [abs(Fraction(float(seen[i, t])) - p) / p for t, p in row if p]
+            assert float(max(off)) <= bound[i] < 1e-13
 
 
 def test_equal_steps_are_as_they_were():

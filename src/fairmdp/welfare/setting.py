@@ -158,6 +158,12 @@ def setting_of(problem: Problem, objective: Objective, over: Iterable[Any] | Non
     if reward and isinstance(objective, Leximin):
         raise ProblemError("leximin takes no weight of the gain: the gain decides between what is left")
     setting = Setting(problem, objective, _groups(problem, over), float(reward))
+    parts = {condition.quota for condition in problem.conditions} & set(setting.rows)
+    if parts:
+        raise ProblemError(
+            f"quota {problem.names[min(parts)]} is on a part of some of the time, and that is no group\n"
+            "  a welfare is of shares of all the time, or of means of weights"
+        )
     group_weights(objective, len(setting.rows))
     _check_range(setting)
     return setting
