@@ -116,17 +116,21 @@ def test_files_keep_every_scenario(name, tmp_path):
     assert load(tmp_path / "p.toml").digest == problem.digest
 
 
+def made(name, params):
+    return built(SCENARIOS[name], name, params)
+
+
 def test_parameters_from_the_command_line():
     text = ("clients=3", "queue=2", "arrivals=1,.7,.7", "pay=1,.4,.2", "limit=0", "quota=0,.3,.3")
-    assert built("jobs", text).digest == jobs(**J3, quota=(0, 0.3, 0.3)).digest
-    assert built("jobs", ("max_arrivals=1",)).mdp.P.nnz < jobs().mdp.P.nnz
+    assert made("jobs", text).digest == jobs(**J3, quota=(0, 0.3, 0.3)).digest
+    assert made("jobs", ("max_arrivals=1",)).mdp.P.nnz < jobs().mdp.P.nnz
     assert (
-        built("taxi", ("zones=2", "travel=1,2,2,1", "demand=0,.5,.5,0", "fares=1,1,1,1", "quota=.1")).n_quotas
+        made("taxi", ("zones=2", "travel=1,2,2,1", "demand=0,.5,.5,0", "fares=1,1,1,1", "quota=.1")).n_quotas
         == 2
     )
-    assert built("postal", ("backlog=1,1,2", "limit=0")).mdp.n_states == 3 * 2 * 2 * 3
-    assert built("hiring", ("staff=4", "quota=0.5")).mdp.n_states == 15
-    assert built("bandit", ("pay=3,2", "quota=0,.5")).mdp.n_pairs == 2
+    assert made("postal", ("backlog=1,1,2", "limit=0")).mdp.n_states == 3 * 2 * 2 * 3
+    assert made("hiring", ("staff=4", "quota=0.5")).mdp.n_states == 15
+    assert made("bandit", ("pay=3,2", "quota=0,.5")).mdp.n_pairs == 2
 
 
 # Job scheduling.

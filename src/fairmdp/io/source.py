@@ -178,7 +178,7 @@ def built(make: Callable[..., Any], name: str, params: tuple[str, ...]) -> Any:
         values[key] = parse_like(known[key].default, value, f"--param {key}")
     try:
         return make(**values)
-    except FairMDPError:
+    except (FairMDPError, MemoryError):
         raise
     except (Exception, SystemExit) as error:
         raise ProblemError(f"{name} made nothing, it raised {type(error).__name__}: {error}") from error

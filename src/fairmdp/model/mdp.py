@@ -491,7 +491,7 @@ class MDP(Labelled, ReadOnly):
 
     def __getstate__(self) -> dict[str, Any]:
         """Objects may be of classes that other processes do not know; names do for all that is sent there."""
-        return {**vars(self), "state_objects": None, "_object_numbers": {}}
+        return {**super().__getstate__(), "state_objects": None}
 
     def _with(self, **changed: Any) -> MDP:
         """The same model with other fields; what was derived from the old ones is left behind."""
