@@ -15,7 +15,8 @@ from benchmarks.mirror_steps import NO_DRAWS, three_state
 from benchmarks.table import table
 
 from fairmdp.mirror import kernels as mirror
-from fairmdp.mirror import lazy
+from fairmdp.mirror import lazy, tables
+from fairmdp.mirror.lazy_start import start_lazy
 from fairmdp.mirror.primitives import stream
 
 FIELDS = (
@@ -38,22 +39,22 @@ def log_weight(weights):
 
 
 def run_dense(steps):
-    mdp, owed = three_state(), mirror.Quotas(mirror.DISJOINT, RHO)
-    model = mirror.build_model(*mdp, mdp[4], 3)
-    state = mirror.start_dense(model, owed, np.full(6, 1 / 6), 3, stream(0))
+    mdp, owed = three_state(), tables.Quotas(tables.DISJOINT, RHO)
+    model = tables.build_model(*mdp, mdp[4], 3)
+    state = tables.start_dense(model, owed, np.full(6, 1 / 6), 3, stream(0))
     for done in range(0, steps, PIECE):
         mirror.dense_run(model, owed, state, min(PIECE, steps - done), ETA, ETA, LAM_MAX)
     x = np.repeat(np.maximum(state.nu, 0.0) / state.ws, 2) * np.maximum(state.w, 0.0)
     x_sum, lam, before = state.x_sum.copy(), state.lam.copy(), log_weight(state.w)
-    other = mirror.build_model(*swapped(mdp), mdp[4], 3)
+    other = tables.build_model(*swapped(mdp), mdp[4], 3)
     mirror.dense_run(other, owed, state, steps // 10, ETA, ETA, LAM_MAX)
     return x, x_sum, lam, before, log_weight(state.w)
 
 
 def run_lazy(steps):
     mdp = three_state()
-    model = mirror.build_model(*mdp, mdp[4], 3)
-    state = lazy.start_lazy(model, RHO, np.full(6, 1 / 6), 3, stream(0))
+    model = tables.build_model(*mdp, mdp[4], 3)
+    state = start_lazy(model, RHO, np.full(6, 1 / 6), 3, stream(0))
     for done in range(0, steps, PIECE):
         lazy.lazy_run(state, min(PIECE, steps - done), ETA, ETA, LAM_MAX, NO_DRAWS)
     x, x_sum, lam, lam_sum = np.empty(6), np.empty(6), np.empty(3), np.empty(3)

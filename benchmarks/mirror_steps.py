@@ -23,7 +23,8 @@ from benchmarks.table import table
 from numba import njit
 
 from fairmdp.mirror import kernels as mirror
-from fairmdp.mirror import lazy
+from fairmdp.mirror import lazy, tables
+from fairmdp.mirror.lazy_start import start_lazy
 from fairmdp.mirror.primitives import stream, uniform
 
 RATIOS = [("dense", "lazy"), ("lazy", "bare"), ("lazy", "batch")]
@@ -93,11 +94,11 @@ def measure(pairs, kind, repeat, seed=0):
     mdp = three_state() if pairs == 6 else random_mdp(pairs // ACTIONS, rng)
     s_of, n = mdp[4], int(mdp[4][-1]) + 1
     rho, x = quotas(kind, n, s_of, rng)
-    owed, key = mirror.Quotas(mirror.DISJOINT, rho), stream(seed)
-    model = mirror.build_model(*mdp, s_of, n)
-    state = lazy.start_lazy(model, rho, x, n, key)
-    dense = mirror.start_dense(model, owed, x, n, key)
-    batch = mirror.start_batch(owed, x, n, n, pairs, key)
+    owed, key = tables.Quotas(tables.DISJOINT, rho), stream(seed)
+    model = tables.build_model(*mdp, s_of, n)
+    state = start_lazy(model, rho, x, n, key)
+    dense = tables.start_dense(model, owed, x, n, key)
+    batch = tables.start_batch(owed, x, n, n, pairs, key)
     steps = max(1_000_000, 2 * pairs)  # at least two epochs: the rebuilds are part of the price
     dense_steps = max(3, min(1_000_000, 20_000_000 // pairs))
     rounds = max(1, 300_000 // pairs)
@@ -127,12 +128,12 @@ def compile_all():
     begin = time.perf_counter()
     measure_small = random_mdp(4, np.random.default_rng(0))
     rho, x = np.full(4, 0.1), np.full(24, 1 / 24)
-    owed, key = mirror.Quotas(mirror.DISJOINT, rho), stream(0)
-    model = mirror.build_model(*measure_small, measure_small[4], 4)
-    state = lazy.start_lazy(model, rho, x, 4, key)
+    owed, key = tables.Quotas(tables.DISJOINT, rho), stream(0)
+    model = tables.build_model(*measure_small, measure_small[4], 4)
+    state = start_lazy(model, rho, x, 4, key)
     lazy.lazy_run(state, 10, 0.01, 0.01, 1.0, NO_DRAWS)
-    mirror.dense_run(model, owed, mirror.start_dense(model, owed, x, 4, key), 10, 0.01, 0.01, 1.0)
-    mirror.batch_run(model, owed, mirror.start_batch(owed, x, 4, 4, 24, key), 1, 0.01, 0.01, 1.0)
+    mirror.dense_run(model, owed, tables.start_dense(model, owed, x, 4, key), 10, 0.01, 0.01, 1.0)
+    mirror.batch_run(model, owed, tables.start_batch(owed, x, 4, 4, 24, key), 1, 0.01, 0.01, 1.0)
     bare_run(state.key, state.pair, state.alias, 10)
     return time.perf_counter() - begin
 

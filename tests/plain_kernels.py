@@ -1,14 +1,14 @@
 """Kernels without the compiler (NUMBA_DISABLE_JIT=1), as coverage and debuggers need them: slow, and the same.
 
-numba runs an intrinsic in compiled code only; these are the two of the lazy kernel in Python.
+numba runs an intrinsic in compiled code only; these are the two of the sum trees in Python.
 """
 
-from fairmdp.mirror import lazy
+from fairmdp.mirror import trees
 
 
 def install():
-    lazy.node_child = lambda tree, node, v: int((tree[node] <= v).sum())
-    lazy.node_add = _node_add
+    trees.node_child = lambda tree, node, v: int((tree[node] <= v).sum())
+    trees.node_add = _node_add
 
 
 def _node_add(tree, node, child, d):

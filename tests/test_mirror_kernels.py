@@ -7,10 +7,12 @@ import pytest
 from replay import replay
 
 from fairmdp.mirror import kernels as mirror
-from fairmdp.mirror import lazy
-from fairmdp.mirror.kernels import CROSSING, DISJOINT, NESTED, Quotas, project
+from fairmdp.mirror import lazy, tables
+from fairmdp.mirror.kernels import project
+from fairmdp.mirror.lazy_start import start_lazy
 from fairmdp.mirror.polytope import atoms, laminar_tree, units_of_groups
 from fairmdp.mirror.primitives import DRAWS_PER_STEP, next_state, stream, uniform
+from fairmdp.mirror.tables import CROSSING, DISJOINT, NESTED, Quotas
 
 NO_DRAWS = np.zeros((0, 4), dtype=np.int64)
 
@@ -54,7 +56,7 @@ def disjoint(y, unit_of, rho):
 
 
 def units_of(mdp, unit_of, rho):
-    return mirror.build_model(*mdp, unit_of, rho.size)
+    return tables.build_model(*mdp, unit_of, rho.size)
 
 
 def dense_x(model, state):
@@ -79,7 +81,7 @@ def assert_lazy_is_dense(
 ):
     """Record a lazy run, replay its draws in the log domain, compare; returns log x and the state."""
     model = units_of(mdp, unit_of, rho)
-    state = lazy.start_lazy(model, rho, x0, mdp[4][-1] + 1, stream(seed), epoch=epoch)
+    state = start_lazy(model, rho, x0, mdp[4][-1] + 1, stream(seed), epoch=epoch)
     draws = np.zeros((steps, 4), dtype=np.int64)
     for part in np.array_split(np.arange(steps), chunks):
         lazy.lazy_run(state, part.size, eta_x, eta_lam, lam_max, draws[part[0] : part[0] + part.size])
@@ -304,7 +306,7 @@ def test_dense_run_replays(eta_x):
     model = units_of(mdp, unit_of, rho)
     x0 = disjoint(np.full(18, 1 / 18), unit_of, rho)
     quotas = Quotas(DISJOINT, rho)
-    state = mirror.start_dense(model, quotas, x0, 6, stream(5))
+    state = tables.start_dense(model, quotas, x0, 6, stream(5))
     draws = np.zeros((2000, 4), dtype=np.int64)
     for t in range(2000):  # the draws of each step, from the stream and the current x
         u = [uniform(state.key, 8 * t + k) for k in range(5)]
@@ -342,8 +344,8 @@ def test_dense_runs_of_other_quota_forms_agree_on_disjoint_groups():
         # the same unit order where the labels agree, so that the same uniforms pick the same pairs
         labels = unit_of[[0, 4, 8]]
         assert np.array_equal(np.sort(labels), [0, 1, 2])
-        model = mirror.build_model(*mdp, unit_of, 3)
-        start = mirror.start_dense(model, quotas, x0, 6, stream(1))
+        model = tables.build_model(*mdp, unit_of, 3)
+        start = tables.start_dense(model, quotas, x0, 6, stream(1))
         run = mirror.dense_run if quotas.kind == DISJOINT else mirror.dense_run_any
         run(model, quotas, start, 3000, 0.02, 0.05, 5.0)
         x = dense_x(model, start)
@@ -357,8 +359,8 @@ def test_a_dense_run_under_any_quotas_takes_disjoint_ones():
     rng = np.random.default_rng(4)
     mdp = random_mdp(rng, 6, 2, 3)
     quotas, unit_of = Quotas(DISJOINT, np.array([0.3, 0.4, 0.0])), np.repeat([0, 1, 2], 4)
-    model = mirror.build_model(*mdp, unit_of, 3)
-    plain, other = (mirror.start_dense(model, quotas, np.full(12, 1 / 12), 6, stream(1)) for _ in range(2))
+    model = tables.build_model(*mdp, unit_of, 3)
+    plain, other = (tables.start_dense(model, quotas, np.full(12, 1 / 12), 6, stream(1)) for _ in range(2))
     mirror.dense_run(model, quotas, plain, 3000, 0.02, 0.05, 5.0)
     mirror.dense_run_any(model, quotas, other, 3000, 0.02, 0.05, 5.0)
     assert np.allclose(dense_x(model, plain), dense_x(model, other), atol=1e-10)
@@ -369,11 +371,11 @@ def test_dense_chunks_and_underflow():
     mdp, rho = three_state(), np.array([0.1, 0.1, 0.25])
     model = units_of(mdp, mdp[4], rho)
     quotas = Quotas(DISJOINT, rho)
-    whole, cut = (mirror.start_dense(model, quotas, np.full(6, 1 / 6), 3, stream(2)) for _ in range(2))
+    whole, cut = (tables.start_dense(model, quotas, np.full(6, 1 / 6), 3, stream(2)) for _ in range(2))
     mirror.dense_run(model, quotas, whole, 300_000, 0.01, 0.01, 200.0)
     for n in (1, 99_999, 200_000):
         mirror.dense_run(model, quotas, cut, n, 0.01, 0.01, 200.0)
-    assert all(np.array_equal(getattr(whole, f), getattr(cut, f)) for f in mirror.DENSE_STATE)
+    assert all(np.array_equal(getattr(whole, f), getattr(cut, f)) for f in tables.DENSE_STATE)
     assert whole.w.min() < -700  # x of a bad action is far below the smallest double
     assert abs(whole.x_sum.sum() / 300_000 - 1) < 1e-12
     assert abs(whole.x_sum @ mdp[3] / 300_000 - 0.4335) < 0.004  # docs/paper.md, bias floor of eta = .01
@@ -459,7 +461,7 @@ def small_run(seed=0, **options):
     mdp = random_mdp(rng, 30, 4, 5)
     rho = spread(rng, 30, 0.9)
     model = units_of(mdp, mdp[4], rho)
-    return model, lazy.start_lazy(model, rho, np.full(120, 1 / 120), 30, stream(seed), **options)
+    return model, start_lazy(model, rho, np.full(120, 1 / 120), 30, stream(seed), **options)
 
 
 def bytes_of(state):
@@ -504,7 +506,7 @@ def test_lazy_draws_have_the_right_distribution():
     indptr, indices, data, _, s_of = mdp
     rho = np.full(8, 0.9 / 8)
     model = units_of(mdp, s_of, rho)
-    state = lazy.start_lazy(model, rho, np.full(24, 1 / 24), 8, stream(3))
+    state = start_lazy(model, rho, np.full(24, 1 / 24), 8, stream(3))
     steps = 40_000
     draws = np.zeros((steps, 4), dtype=np.int64)
     before, excess, variance = read(model, state)[0], np.zeros(24), np.zeros(24)
@@ -531,7 +533,7 @@ def test_sampling_across_pools():
     mdp = random_mdp(rng, 12, 2, 4)
     rho = np.full(12, 0.7 / 12)
     model = units_of(mdp, mdp[4], rho)
-    state = lazy.start_lazy(model, rho, np.full(24, 1 / 24), 12, stream(0), epoch=20_001)
+    state = start_lazy(model, rho, np.full(24, 1 / 24), 12, stream(0), epoch=20_001)
     for _ in range(20_000):
         lazy.lazy_run(state, 1, 0.3 / 24, 0.3, 20.0, NO_DRAWS)
         pools = state.pool[state.stack[: state.cnt[lazy.DEPTH]]]
@@ -555,7 +557,7 @@ def test_sampling_across_pools():
 def test_lazy_does_not_drift():
     mdp, rho = three_state(), np.array([0.1, 0.1, 0.25])
     model = units_of(mdp, mdp[4], rho)
-    state = lazy.start_lazy(model, rho, np.full(6, 1 / 6), 3, stream(0))
+    state = start_lazy(model, rho, np.full(6, 1 / 6), 3, stream(0))
     lazy.lazy_run(state, 2_000_000, 0.01, 0.01, 200.0, NO_DRAWS)
     x, x_sum, lam, _ = read(model, state)
     assert abs(x_sum.sum() / 2e6 - 1) < 1e-11 and abs(x.sum() - 1) < 1e-13 and abs(lam.sum()) < 1e-9
@@ -593,7 +595,7 @@ def test_minibatch_step_is_the_mean_gradient():
     x_ref = disjoint(x * np.exp(-0.7 * g), s_of, rho)
     lam_ref = np.clip(lam - 0.5 * step, -1.0, 1.0)
     quotas = Quotas(DISJOINT, rho)
-    b = mirror.start_batch(quotas, x, 4, 4, 50, stream(0))
+    b = tables.start_batch(quotas, x, 4, 4, 50, stream(0))
     b.lam[:], b.uniform_pairs[:], b.x_pairs[:] = lam, pairs, x_pairs
     b.s_next[:], b.s_next2[:], b.reward[:] = s_next, s_next2, reward
     mirror.tilt(b, s_of, s_of, 0.7, 0.5, 1.0)
@@ -605,7 +607,7 @@ def test_minibatch_step_is_the_mean_gradient():
 
 def test_simulate_follows_the_model():
     mdp = three_state()
-    model = mirror.build_model(*mdp, mdp[4], 3)
+    model = tables.build_model(*mdp, mdp[4], 3)
     pairs, s_next = np.repeat(np.arange(6), 20_000), np.zeros(120_000, dtype=np.int64)
     mirror.simulate(model.row, model.alias, model.alias_i, pairs, stream(1), np.zeros(1, np.int64), s_next)
     for i in range(6):
@@ -623,7 +625,7 @@ def test_a_batch_run_is_its_parts():
     quotas = Quotas(DISJOINT, rho)
     model = units_of(mdp, s_of, rho)
     x0 = disjoint(np.full(10, 0.1), s_of, rho)
-    whole, parts = (mirror.start_batch(quotas, x0, 5, 5, 4, stream(6)) for _ in range(2))
+    whole, parts = (tables.start_batch(quotas, x0, 5, 5, 4, stream(6)) for _ in range(2))
     mirror.batch_run(model, quotas, whole, 3, 0.3, 0.2, 5.0)
     x_sum, lam_sum = np.zeros(10), np.zeros(5)
     for _ in range(3):

@@ -10,7 +10,8 @@ from scipy.sparse.csgraph import breadth_first_order
 from fairmdp.errors import ProblemError
 from fairmdp.model.checks import Bools, Floats, Ints, count_of, real_vector
 from fairmdp.model.labels import Labelled
-from fairmdp.model.mdp import MDP, ROW_SUM_TOL
+from fairmdp.model.mdp import MDP
+from fairmdp.model.transitions import ROW_SUM_TOL
 
 NO_MASS = 1e-13
 """Share of time, relative to an even split, below which a state counts as unvisited."""

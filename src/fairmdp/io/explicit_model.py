@@ -22,10 +22,11 @@ from scipy.sparse import csr_array
 from fairmdp.errors import FormatError, ProblemError
 from fairmdp.files import naming, read_bytes, write_together
 from fairmdp.model.checks import Floats, Ints
-from fairmdp.model.mdp import MDP, ROW_SUM_TOL
+from fairmdp.model.mdp import MDP
 from fairmdp.model.problem import Problem
 from fairmdp.model.quota import Quota
 from fairmdp.model.quota_text import parse_quotas, reward_of
+from fairmdp.model.transitions import ROW_SUM_TOL
 
 REWARD = "reward"
 """What the reward structure is called in files that we write."""

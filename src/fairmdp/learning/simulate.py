@@ -27,10 +27,11 @@ from fairmdp.learning.counts import CHUNK, Engine, Seed, seed_stream
 from fairmdp.learning.rollouts import Walks
 from fairmdp.model.checks import Bools, Floats, Ints, ReadOnly, check_count
 from fairmdp.model.conditional import ConditionalShare
-from fairmdp.model.mdp import EXACT_SUM_TOL, MDP
+from fairmdp.model.mdp import MDP
 from fairmdp.model.problem import Problem
 from fairmdp.model.quota import Quota
 from fairmdp.model.simulator import CheckedSimulator, Simulator, shell_model
+from fairmdp.model.transitions import EXACT_SUM_TOL
 from fairmdp.tables import Table
 
 SIMULATING = 2

@@ -1,4 +1,4 @@
-from . import experiments, lazy
+from . import experiments, lazy, lazy_start
 from .batch import MirrorSweep, mirror_sweep
 from .polytope import QuotaPolytope
 from .saddle import gap
@@ -17,6 +17,7 @@ __all__ = [
     "experiments",
     "gap",
     "lazy",
+    "lazy_start",
     "learn_model",
     "mirror_sweep",
     "solve_mirror",

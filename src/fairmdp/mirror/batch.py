@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from fairmdp.backends.cuda.launcher import Variant, open_cuda
 from fairmdp.backends.opening import check_device
 from fairmdp.errors import ProblemError
-from fairmdp.mirror import kernels
+from fairmdp.mirror import kernels, tables
 from fairmdp.mirror.polytope import QuotaPolytope
 from fairmdp.mirror.primitives import U8, stream
 from fairmdp.mirror.runs import in_threads, tabulate
@@ -91,14 +91,14 @@ def mirror_sweep(
 
 
 def _in_threads(
-    model: kernels.Model, polytope: QuotaPolytope, n_states: int, settings: Steps, rho: Floats, keys: U8,
+    model: tables.Model, polytope: QuotaPolytope, n_states: int, settings: Steps, rho: Floats, keys: U8,
     steps: int,
 ) -> tuple[Floats, Floats]:  # fmt: skip
     """Sums of the iterates of each run, by the CPU."""
 
     def run(k: int) -> tuple[Floats, Floats]:
         quotas = polytope.quotas._replace(rho=rho[k].copy())
-        state = kernels.start_dense(model, quotas, polytope.start, n_states, keys[k])
+        state = tables.start_dense(model, quotas, polytope.start, n_states, keys[k])
         kernels.dense_run(model, quotas, state, steps, settings.eta_x, settings.eta_lam, 2 * settings.radius)
         return state.x_sum, state.lam_sum
 
@@ -107,7 +107,7 @@ def _in_threads(
 
 
 def _on_gpu(
-    model: kernels.Model, polytope: QuotaPolytope, n_states: int, settings: Steps, rho: Floats, keys: U8,
+    model: tables.Model, polytope: QuotaPolytope, n_states: int, settings: Steps, rho: Floats, keys: U8,
     steps: int,
 ) -> tuple[Floats, Floats]:  # fmt: skip
     """Sums of the iterates of each run, by a GPU."""
@@ -117,17 +117,17 @@ def _on_gpu(
     def columns(rows: Floats | U8) -> Any:
         return put(np.ascontiguousarray(rows.T))
 
-    first = kernels.start_dense(model, polytope.quotas, polytope.start, n_states, keys[0])
+    first = tables.start_dense(model, polytope.quotas, polytope.start, n_states, keys[0])
     w, ws, nu = (columns(np.tile(array, (runs, 1))) for array in (first.w, first.ws, first.nu))
     L, U = model.r.size, polytope.n_units
     lam, x_sum = columns(np.zeros((runs, n_states))), columns(np.zeros((runs, L)))
     lam_sum = columns(np.zeros((runs, n_states)))
     step_sizes = [put(np.full(runs, v)) for v in (settings.eta_x, settings.eta_lam, 2 * settings.radius)]
-    tables = [
+    uploaded = [
         put(table) for table in (model.start, model.unit, model.row, model.alias, model.alias_i, model.s_of)
     ]
     launcher.launch(
-        Variant(), "mirror_steps", runs, runs, steps, L, U, n_states, *tables, put(model.r), columns(rho),
+        Variant(), "mirror_steps", runs, runs, steps, L, U, n_states, *uploaded, put(model.r), columns(rho),
         *step_sizes, columns(keys), 0, w, ws, nu, lam, x_sum, lam_sum,
     )  # fmt: skip
     return launcher.get(x_sum).T, launcher.get(lam_sum).T

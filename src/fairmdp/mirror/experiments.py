@@ -36,7 +36,7 @@ from fairmdp.backends.flow_lp import FlowLP
 from fairmdp.chains.chain import Chain
 from fairmdp.chains.policy import policy_of
 from fairmdp.errors import ProblemError
-from fairmdp.mirror import kernels
+from fairmdp.mirror import kernels, tables
 from fairmdp.mirror.polytope import QuotaPolytope
 from fairmdp.mirror.primitives import stream
 from fairmdp.mirror.runs import in_threads, tabulate
@@ -272,11 +272,11 @@ def _protocol_sums(problem: Problem, marks: Ints, rng: np.random.Generator, vari
 
 
 def _dense_sums(
-    model: kernels.Model, polytope: QuotaPolytope, seed: np.random.SeedSequence, marks: Ints
+    model: tables.Model, polytope: QuotaPolytope, seed: np.random.SeedSequence, marks: Ints
 ) -> Floats:
     """As `_protocol_sums`, by the fast kernel on a stream of its own."""
     L, S = model.r.size, polytope.n_units
-    state = kernels.start_dense(model, polytope.quotas, np.full(L, 1 / L), S, stream(seed))
+    state = tables.start_dense(model, polytope.quotas, np.full(L, 1 / L), S, stream(seed))
     sums = np.empty((marks.size, L + S))
     for k, steps in enumerate(np.diff(marks, prepend=0)):
         kernels.dense_run(model, polytope.quotas, state, steps, ETA, ETA, 2 * M)

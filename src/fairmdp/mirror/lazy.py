@@ -1,6 +1,5 @@
-# mypy: disable-error-code="untyped-decorator,no-any-return,call-arg"
-# (numba's decorators carry no types: the signatures below are checked, what a decorator
-# returns cannot be, and an intrinsic's typing argument is not the caller's)
+# mypy: disable-error-code="untyped-decorator,no-any-return"
+# (numba's decorators carry no types: the signatures below are checked, what a decorator returns cannot be)
 """Stochastic mirror descent in O(log pairs) per step: the same algorithm as `kernels.dense_run`, lazily.
 
 A step changes one weight, one or two entries of lam, and *all* of x through the projection. Here the
@@ -25,9 +24,8 @@ member leaves: R and count fall, and nothing in the forest changes.
 **Heap.** Free blocks with key below ``Wmax = phi Wtot(epoch start)`` are candidates for pinning: a binary
 heap of (key, block) with lazy deletion (an entry is live iff the block is free and has that very key).
 
-**Trees.** Two sum trees over the blocks (free: W; pooled: rho) sample b ~ nu. Fan-out 16, a node is 16
-exclusive prefix sums = two cache lines; children of node k are ``16 k + 1 ..``. A large block carries a
-tree of its own over its weights; small blocks are scanned.
+**Trees.** Two sum trees (`trees`) over the blocks (free: W; pooled: rho) sample b ~ nu. A large block carries
+a tree of its own over its weights; small blocks are scanned.
 
 **Averages.** With ``SC = sum of 1/Wtot`` over iterates, a free block's share of time since its mark is
 ``W (SC - mark)``, a pooled one's ``rho (Q - mark)`` with ``Q = integral of key d SC`` kept by the pool. A
@@ -44,15 +42,12 @@ cache lines prefetched stage by stage. The lam update of a step is applied at th
 when its line has arrived.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
 
-from fairmdp.chains.prefetch import prefetch, row_pointer
-from fairmdp.mirror.kernels import Model
+from fairmdp.chains.prefetch import prefetch
 from fairmdp.mirror.primitives import (
     DEEP,
     DRAWS_PER_STEP,
@@ -63,15 +58,13 @@ from fairmdp.mirror.primitives import (
     U8,
     alias_entry,
     alias_state,
-    deepen,
     mix,
     rescale,
     shifted,
     unit,
 )
+from fairmdp.mirror.trees import heap_pop, heap_push, leaf_base, tree_add, tree_build, tree_find
 
-FAN = 16
-SMALL = 128  # blocks up to this many pairs are scanned
 INF = np.inf
 
 # columns; the int ones are read through the int64 view of the same memory
@@ -115,207 +108,6 @@ LAZY_STATE = (
     "blk", "w", "pair", "lam", "free_tree", "pin_tree", "row_tree",
     "pool", "stack", "spare", "heap_key", "heap_id", "scal", "cnt", "key",
 )  # fmt: skip
-
-
-def start_lazy(model: Model, rho: F8, x: F8, n_states: int, key: U8, *, epoch: int = 0) -> Lazy:
-    """Lazy state at the pair vector x (pair order) and lam = 0; x is projected onto the quotas if outside.
-
-    ``rho`` is owed to the units. Needs ``sum rho <= 1``, fewer than 2**31 blocks and 2**32 transitions.
-    Quotas below 1e-100 count as none. ``epoch`` (0: max(L, 512)) is the most steps between two rebuilds.
-    """
-    L, B = model.r.size, rho.size
-    size = np.diff(model.start)
-    epoch = epoch or max(L, 512)
-    blk = _aligned((B + 1, 8))
-    blk_i = blk.view(np.int64)
-    w = x[model.order].astype(np.float64)
-    mass: F8 = np.asarray(np.bincount(model.unit, weights=w, minlength=B), dtype=np.float64)
-    w = np.where(mass[model.unit] > 0, w, 1.0) / np.where(mass > 0, mass, 1.0)[model.unit]
-    rho = np.where(rho < 1e-100, 0.0, rho)
-    frozen = rho.sum() > 1 - 1e-12  # then nu == rho for ever
-    blk[:B, W] = deepen(rho if frozen else mass)
-    blk[:B, WS] = np.bincount(model.unit, weights=w, minlength=B)
-    blk[:B, RHO] = rho
-    blk_i[:, NODE] = -1
-    blk_i[:, START] = model.start
-    large = size > SMALL
-    nodes = np.where(large, [_tree_nodes(int(n)) if n > SMALL else 0 for n in size], 0)
-    blk_i[:B, TREE] = np.where(large, np.cumsum(nodes) - nodes, -1)
-    pair = _aligned((L + 1, 4))
-    pair[:L, REWARD] = model.r
-    pair.view(np.int64)[:, HOME] = np.append(model.unit, 0) << 32 | model.row
-    cap = max(B, 512) + 2
-    pool = _aligned((cap, 8))
-    heap = B + epoch + 1
-    widest = max(B, int(size.max(initial=1)))
-    m = Lazy(
-        blk=blk,
-        blk_i=blk_i,
-        w=deepen(w),
-        pair=pair,
-        pair_i=pair.view(np.int64),
-        s_of=model.s_of,
-        alias=model.alias,
-        alias_i=model.alias_i,
-        lam=_aligned((n_states, 4)),
-        free_tree=_aligned((_tree_nodes(B), FAN)),
-        pin_tree=_aligned((_tree_nodes(B), FAN)),
-        row_tree=_aligned((max(int(nodes.sum()), 1), FAN)),
-        scratch=np.zeros(_leaf_base(widest) + widest),
-        pool=pool,
-        pool_i=pool.view(np.int64),
-        stack=np.zeros(cap, dtype=np.int32),
-        spare=np.arange(cap, dtype=np.int32),
-        heap_key=np.zeros(heap),
-        heap_id=np.zeros(heap, dtype=np.int32),
-        scal=np.zeros(8),
-        cnt=np.zeros(16, dtype=np.int64),
-        key=np.array(key, dtype=np.uint64),
-    )
-    m.scal[PHI] = 2.0
-    m.cnt[NSPARE], m.cnt[EPOCH], m.cnt[FROZEN] = cap, epoch, int(frozen)
-    rebuild(m)
-    return m
-
-
-def _aligned(shape: tuple[int, int]) -> F8:
-    """Zeros on a cache line; from numpy, whose large arrays get huge pages (numba's do not)."""
-    n = shape[0] * shape[1]
-    raw = np.zeros(n + 8)
-    skip = -raw.ctypes.data % 64 // 8
-    return raw[skip : skip + n].reshape(shape)
-
-
-def _leaf_base(n: int) -> int:
-    """Number of the first leaf of a tree over n leaves: 1 + 16 + .. + 16^(depth-1)."""
-    base, width = 1, FAN
-    while width < n:
-        base, width = base + width, width * FAN
-    return base
-
-
-def _tree_nodes(n: int) -> int:
-    """Inner nodes that a tree over n leaves can reach."""
-    return (_leaf_base(n) - 1) // FAN + -(-n // FAN)
-
-
-# --- intrinsics -------------------------------------------------------------------------------------
-
-
-_V16 = ir.VectorType(ir.DoubleType(), FAN)
-_I16 = ir.IntType(32)
-
-
-def _splat(builder: Any, value: Any, vector: Any) -> Any:
-    one = builder.insert_element(ir.Constant(vector, ir.Undefined), value, _I16(0))
-    return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(_I16, FAN), [0] * FAN))
-
-
-@intrinsic
-def node_child(typingctx: Any, tree: Any, node: Any, v: Any) -> Any:
-    """Number of the 16 prefix sums of a node that are <= v: one vector compare and a bit count."""
-    sig = types.int64(tree, types.intp, types.float64)
-
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        pointer = builder.bitcast(row_pointer(context, builder, sig, args), _V16.as_pointer())
-        prefix = builder.load(pointer, align=8, typ=_V16)
-        hit = builder.fcmp_ordered("<=", prefix, _splat(builder, args[2], _V16))
-        mask = builder.bitcast(hit, ir.IntType(FAN))
-        return builder.zext(builder.ctpop(mask), ir.IntType(64))
-
-    return sig, codegen
-
-
-@intrinsic
-def node_add(typingctx: Any, tree: Any, node: Any, child: Any, d: Any) -> Any:
-    """Add d to the prefix sums after ``child``: one masked vector add."""
-    sig = types.void(tree, types.intp, types.int64, types.float64)
-
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        pointer = builder.bitcast(row_pointer(context, builder, sig, args), _V16.as_pointer())
-        lane = ir.VectorType(ir.IntType(64), FAN)
-        after = builder.icmp_signed(">", ir.Constant(lane, list(range(FAN))), _splat(builder, args[2], lane))
-        zero = ir.Constant(_V16, [0.0] * FAN)
-        step = builder.select(after, _splat(builder, args[3], _V16), zero)
-        total = builder.fadd(builder.load(pointer, align=8, typ=_V16), step)
-        builder.store(total, pointer, align=8)
-        return context.get_dummy_value()
-
-    return sig, codegen
-
-
-# --- sum trees --------------------------------------------------------------------------------------
-
-
-leaf_base = njit(**OPTIONS, forceinline=True)(_leaf_base)
-
-
-@njit(**OPTIONS, forceinline=True)
-def tree_find(tree: F8, root: int, base: int, n: int, v: float) -> int:
-    """Leaf whose interval of cumulated weight holds v; -1 if rounding led outside."""
-    node, inner = 0, (base - 1) // FAN + (n + FAN - 1) // FAN
-    while node < base:
-        if node >= inner:
-            return -1
-        c = max(node_child(tree, root + node, v) - 1, 0)
-        v -= tree[root + node, c]
-        node = node * FAN + 1 + c
-    return node - base if node - base < n else -1
-
-
-@njit(**OPTIONS, forceinline=True)
-def tree_add(tree: F8, root: int, base: int, leaf: int, d: float) -> None:
-    """Add d to the weight of a leaf."""
-    node = base + leaf
-    while node > 0:
-        c = (node - 1) & (FAN - 1)
-        node = (node - 1) >> 4
-        node_add(tree, root + node, c, d)
-
-
-@njit(**OPTIONS)
-def tree_build(tree: F8, root: int, base: int, n: int, total: F8) -> None:
-    """Prefix sums from the leaf weights ``total[base:base+n]``; overwrites ``total[:base]``."""
-    inner = (base - 1) // FAN + (n + FAN - 1) // FAN
-    total[inner:base] = 0.0
-    for node in range(inner - 1, -1, -1):
-        so_far = 0.0
-        for c in range(FAN):
-            tree[root + node, c] = so_far
-            child = node * FAN + 1 + c
-            if child < base + n:
-                so_far += total[child]
-        total[node] = so_far
-
-
-# --- heap of candidates -----------------------------------------------------------------------------
-
-
-@njit(**OPTIONS)
-def heap_push(keys: F8, ids: I4, n: int, key: float, b: int) -> None:
-    """Insert into a binary heap of n entries."""
-    k = n
-    while k > 0 and keys[(k - 1) >> 1] > key:
-        keys[k], ids[k] = keys[(k - 1) >> 1], ids[(k - 1) >> 1]
-        k = (k - 1) >> 1
-    keys[k], ids[k] = key, b
-
-
-@njit(**OPTIONS)
-def heap_pop(keys: F8, ids: I4, n: int) -> None:
-    """Remove the smallest of n entries."""
-    last = n - 1
-    key, b = keys[last], ids[last]
-    k = 0
-    while 2 * k + 1 < last:
-        c = 2 * k + 1
-        if c + 1 < last and keys[c + 1] < keys[c]:
-            c += 1
-        if keys[c] >= key:
-            break
-        keys[k], ids[k] = keys[c], ids[c]
-        k = c
-    keys[k], ids[k] = key, b
 
 
 # --- pools ------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse import csr_array, hstack
 
 from fairmdp.errors import ProblemError
-from fairmdp.mirror import kernels
+from fairmdp.mirror import kernels, tables
 from fairmdp.model.checks import Floats, Ints
 from fairmdp.model.problem import Problem
 
@@ -32,7 +32,7 @@ KINDS: tuple[Literal["disjoint", "nested", "crossing"], ...] = ("disjoint", "nes
 class QuotaPolytope:
     """The distributions that meet the quotas, in units: pairs that a projection scales together."""
 
-    quotas: kernels.Quotas  # what each unit by itself is owed; crossing sets: what is owed to each
+    quotas: tables.Quotas  # what each unit by itself is owed; crossing sets: what is owed to each
     owed: Ints  # numbers of the quotas that ask for something
     rho: Floats  # (owed,) their shares
     members: csr_array  # (owed, SA)
@@ -56,19 +56,19 @@ class QuotaPolytope:
             group = np.full(mdp.n_pairs, -1, np.int64)
             group[members.indices] = np.repeat(np.arange(owed.size), np.diff(members.indptr))
             unit_of, unit_rho = units_of_groups(group, rho, mdp.s_of)
-            quotas = kernels.Quotas(kernels.DISJOINT, unit_rho)
+            quotas = tables.Quotas(tables.DISJOINT, unit_rho)
             return cls(quotas, owed, rho, members, unit_of, unit_rho.size)
         sets = np.split(members.indices.astype(np.int64), members.indptr[1:-1])
         tree = laminar_tree(sets, rho, mdp.n_pairs)
         if tree is not None:
             unit_of, tree_rho, shape = tree
-            quotas = kernels.Quotas(kernels.NESTED, tree_rho, shape)
+            quotas = tables.Quotas(tables.NESTED, tree_rho, shape)
             return cls(quotas, owed, rho, members, unit_of, tree_rho.size)
         if rho.max() > 1 - _MET:
             name = problem.names[owed[int(np.argmax(rho))]]
             raise ProblemError(f"quota {name} owes all of the time while others cross it\n  use method 'lp'")
         unit_of, shape = atoms(sets, mdp.n_pairs)
-        quotas = kernels.Quotas(kernels.CROSSING, rho, shape)
+        quotas = tables.Quotas(tables.CROSSING, rho, shape)
         return cls(quotas, owed, rho, members, unit_of, int(unit_of.max()) + 1)
 
     @property

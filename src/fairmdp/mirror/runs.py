@@ -13,7 +13,7 @@ import numpy as np
 
 from fairmdp import mirror
 from fairmdp.errors import ProblemError
-from fairmdp.mirror import kernels
+from fairmdp.mirror import kernels, tables
 from fairmdp.mirror.polytope import QuotaPolytope
 from fairmdp.mirror.primitives import stream
 from fairmdp.mirror.steps import Steps
@@ -74,11 +74,11 @@ class KernelRun:
             array[...] = state[name]
 
 
-def tabulate(mdp: MDP, polytope: QuotaPolytope, r: Floats) -> kernels.Model:
+def tabulate(mdp: MDP, polytope: QuotaPolytope, r: Floats) -> tables.Model:
     """Tables of a known model with rewards r."""
     P = mdp.P
     indptr = P.indptr.astype(np.int64)
-    return kernels.build_model(indptr, P.indices, P.data, r, mdp.s_of, polytope.unit_of, polytope.n_units)
+    return tables.build_model(indptr, P.indices, P.data, r, mdp.s_of, polytope.unit_of, polytope.n_units)
 
 
 def model_run(mdp: MDP, polytope: QuotaPolytope, r: Floats, batch: int, seed: np.random.SeedSequence) -> Run:
@@ -94,21 +94,21 @@ def model_run(mdp: MDP, polytope: QuotaPolytope, r: Floats, batch: int, seed: np
     return _dense_run(model, polytope, S, key)
 
 
-def _dense_run(model: kernels.Model, polytope: QuotaPolytope, n_states: int, key: Any) -> Run:
+def _dense_run(model: tables.Model, polytope: QuotaPolytope, n_states: int, key: Any) -> Run:
     """The plain kernel: O(SA) per step, any quotas."""
     quotas = polytope.quotas
-    state = kernels.start_dense(model, quotas, polytope.start, n_states, key)
+    state = tables.start_dense(model, quotas, polytope.start, n_states, key)
     kernel = kernels.dense_run if polytope.kind == "disjoint" else kernels.dense_run_any
     advance = partial(kernel, model, quotas, state)
     return KernelRun(
-        "dense", polytope.start, 1, _kept(state, kernels.DENSE_STATE), advance, _by_position(model, state)
+        "dense", polytope.start, 1, _kept(state, tables.DENSE_STATE), advance, _by_position(model, state)
     )
 
 
-def _lazy_run(model: kernels.Model, polytope: QuotaPolytope, n_states: int, key: Any) -> Run:
+def _lazy_run(model: tables.Model, polytope: QuotaPolytope, n_states: int, key: Any) -> Run:
     """The sublinear kernel: O(log SA) per step, disjoint quotas."""
-    lazy = mirror.lazy  # loaded, and compiled, where it is used
-    state = lazy.start_lazy(model, polytope.quotas.rho, polytope.start, n_states, key)
+    lazy, lazy_start = mirror.lazy, mirror.lazy_start  # loaded, and compiled, where they are used
+    state = lazy_start.start_lazy(model, polytope.quotas.rho, polytope.start, n_states, key)
 
     def advance(*how: Any) -> None:
         lazy.lazy_run(state, *how, _NO_RECORD)
@@ -122,12 +122,12 @@ def _lazy_run(model: kernels.Model, polytope: QuotaPolytope, n_states: int, key:
     return KernelRun("lazy", polytope.start, 1, _kept(state, lazy.LAZY_STATE), advance, sums)
 
 
-def _batch_run(model: kernels.Model, polytope: QuotaPolytope, n_states: int, key: Any, batch: int) -> Run:
+def _batch_run(model: tables.Model, polytope: QuotaPolytope, n_states: int, key: Any, batch: int) -> Run:
     """Steps with the mean of a batch of samples of a known model."""
     quotas, start = polytope.quotas, polytope.start
-    state = kernels.start_batch(quotas, start[model.order], n_states, polytope.n_units, batch, key)
+    state = tables.start_batch(quotas, start[model.order], n_states, polytope.n_units, batch, key)
     advance = partial(kernels.batch_run, model, quotas, state)
-    kept, sums = _kept(state, kernels.BATCH_STATE), _by_position(model, state)
+    kept, sums = _kept(state, tables.BATCH_STATE), _by_position(model, state)
     return KernelRun("batch", start, batch, kept, advance, sums)
 
 
@@ -147,7 +147,7 @@ class BatchRun(KernelRun):
         draws, own = seed.spawn(2)
         start, quotas = polytope.start, polytope.quotas
         pairs = np.zeros(2 * batch, np.int64)
-        b = kernels.start_batch(quotas, start, mdp.n_states, polytope.n_units, batch, stream(draws))
+        b = tables.start_batch(quotas, start, mdp.n_states, polytope.n_units, batch, stream(draws))
         b = b._replace(uniform_pairs=pairs[:batch], x_pairs=pairs[batch:])
         rng = np.random.default_rng(own)
         unit_of = np.array(polytope.unit_of)
@@ -162,7 +162,7 @@ class BatchRun(KernelRun):
         def sums() -> tuple[Floats, Floats]:
             return b.x_sum.copy(), b.lam_sum.copy()
 
-        super().__init__("batch", start, batch, _kept(b, kernels.BATCH_STATE), advance, sums)
+        super().__init__("batch", start, batch, _kept(b, tables.BATCH_STATE), advance, sums)
         self._rng = rng
 
     def state(self) -> Arrays:
@@ -180,7 +180,7 @@ def _kept(state: NamedTuple, names: Iterable[str]) -> Arrays:
     return {name: getattr(state, name) for name in names}
 
 
-def _by_position(model: kernels.Model, state: kernels.Dense | kernels.Batch) -> Sums:
+def _by_position(model: tables.Model, state: tables.Dense | tables.Batch) -> Sums:
     """How the sums of a run are read that keeps pairs in the order of the model's tables."""
 
     def sums() -> tuple[Floats, Floats]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 
 from fairmdp.errors import ProblemError
-from fairmdp.model.checks import Ints, ReadOnly, number_within, refuse, there_are
+from fairmdp.model.checks import (
+    Ints,
+    ReadOnly,
+    first_repeat,
+    names_of,
+    number_within,
+    refuse,
+    there_are,
+)
 from fairmdp.model.objects import text_of
 
 
@@ -120,6 +128,30 @@ class Labelled:
                 f"write the name as text, {str(number)!r}, or choose by where=",
             )
         return number_within("state", number, self.n_states)
+
+
+def pair_labels(actions: Iterable[str] | None, of: Labelled) -> tuple[str, ...] | None:
+    """One action name per pair, different within each state."""
+    labels = names_of("actions", actions)
+    if labels is None:
+        return None
+    if len(labels) != of.n_pairs:
+        most = int(of.n_actions.max())
+        if len(labels) != most:
+            raise ProblemError(
+                f"actions has {len(labels)} names, expected {of.n_pairs} (one per pair) "
+                f"or {most} (one list for every state)"
+            )
+        labels = tuple(labels[k] for k in np.arange(of.n_pairs) - of.pair_ptr[of.s_of])
+    known: dict[str, int] = {}
+    codes = np.array([known.setdefault(label, len(known)) for label in labels])
+    i = first_repeat(of.s_of * (codes.max() + 1) + codes)
+    if i is not None:
+        raise ProblemError(
+            f"state {of.state_name(int(of.s_of[i]))} has two actions called {labels[i]!r}\n"
+            "  give every action of a state a name of its own"
+        )
+    return labels
 
 
 def _is_number(value: Any) -> bool:

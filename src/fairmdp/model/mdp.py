@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import csr_array, issparse, vstack
+from scipy.sparse import csr_array, vstack
 
 from fairmdp import model
 from fairmdp.errors import ProblemError
@@ -23,33 +23,27 @@ from fairmdp.model.checks import (
     Floats,
     Ints,
     ReadOnly,
-    count_of,
     counted,
     first,
-    first_repeat,
     frozen,
     names_of,
     numeric,
     read_only,
     real_vector,
-    refuse,
     there_are,
 )
-from fairmdp.model.labels import Labelled
+from fairmdp.model.labels import Labelled, pair_labels
 from fairmdp.model.objects import Objects, kept, numbers_of, state_labels, variables_of
 from fairmdp.model.time import checked_durations, jumps, uniform_rows, uniform_step, weighed
-
-ROW_SUM_TOL = 1e-9
-"""How far the probabilities of a pair may be from summing to 1 before they are refused."""
-
-SINGLE_SUM_TOL = 1e-6
-"""The same for probabilities that are all float32 numbers, which cannot say it more exactly."""
-
-EXACT_SUM_TOL = 1e-12
-"""How far a sum of shares or probabilities may be from its due through rounding alone."""
-
-LARGEST_REWARD, SMALLEST_REWARD = 1e300, 1e-280
-"""The largest reward must lie between these, or all be 0: their sums and gaps stay within floating point."""
+from fairmdp.model.transitions import (
+    EXACT_SUM_TOL,
+    ROW_SUM_TOL,
+    as_csr,
+    check_transitions,
+    finite_rewards,
+    state_of_pairs,
+    sum_tol,
+)
 
 _MAX_FAIR_ACTION_ENTRIES = 2 * 10**8
 
@@ -127,21 +121,21 @@ class MDP(Labelled, ReadOnly):
         durations: ArrayLike | None = None,
         time_unit: str | None = None,
     ) -> None:
-        P = _as_csr(P)
+        P = as_csr(P)
         n_pairs, n_states = P.shape
         if n_states == 0 or n_pairs == 0:
             raise ProblemError(f"P has shape {P.shape}: an MDP needs at least one state and one action")
-        s_of = _state_of_pairs(s_of, n_pairs, n_states)
+        s_of = state_of_pairs(s_of, n_pairs, n_states)
         pair_ptr = np.searchsorted(s_of, np.arange(n_states + 1)).astype(np.int64)
         # Fields are set as soon as they are known, so that messages can name states and actions.
         fields = self.__dict__
         names, objects = state_labels(states, n_states)
         fields.update(P=P, s_of=s_of, pair_ptr=pair_ptr, states=names, state_objects=objects, actions=None)
-        fields.update(actions=self._pair_labels(actions))
-        self._check_transitions()
-        fields.update(r=self._finite_rewards("r", r))
+        fields.update(actions=pair_labels(actions, self))
+        check_transitions(P, self)
+        fields.update(r=finite_rewards("r", r, self))
         other = {} if rewards is None else dict(rewards)
-        rows = [self._finite_rewards(f"rewards[{name!r}]", row) for name, row in other.items()]
+        rows = [finite_rewards(f"rewards[{name!r}]", row, self) for name, row in other.items()]
         fields.update(
             reward_names=names_of("rewards", other), reward_rows=np.array(rows).reshape(-1, n_pairs)
         )
@@ -152,7 +146,7 @@ class MDP(Labelled, ReadOnly):
         if self.durations is not None:
             frozen(self.durations)
             with np.errstate(over="ignore"):
-                self._finite_rewards("r", self.r / self.durations)
+                finite_rewards("r", self.r / self.durations, self)
 
     @classmethod
     def from_tensor(cls, P: ArrayLike, R: ArrayLike, **names: Any) -> MDP:
@@ -417,7 +411,7 @@ class MDP(Labelled, ReadOnly):
         if (s := first(bad)) is not None:
             raise ProblemError(f"{what} gives state {self.state_name(s)} probability {p[s]}")
         total = float(p.sum())
-        if abs(total - 1) > _sum_tol(p):
+        if abs(total - 1) > sum_tol(p):
             raise ProblemError(f"{what} sums to {total:.12g}, expected 1 (within {ROW_SUM_TOL:g})")
         if abs(total - 1) > EXACT_SUM_TOL:
             p = p / total
@@ -498,151 +492,3 @@ class MDP(Labelled, ReadOnly):
         other = object.__new__(MDP)
         other.__dict__.update({field: vars(self)[field] for field in self.__dataclass_fields__} | changed)
         return other
-
-    def _pair_labels(self, actions: Iterable[str] | None) -> tuple[str, ...] | None:
-        """One action name per pair, different within each state."""
-        labels = names_of("actions", actions)
-        if labels is None:
-            return None
-        if len(labels) != self.n_pairs:
-            most = int(self.n_actions.max())
-            if len(labels) != most:
-                raise ProblemError(
-                    f"actions has {len(labels)} names, expected {self.n_pairs} (one per pair) "
-                    f"or {most} (one list for every state)"
-                )
-            labels = tuple(labels[k] for k in np.arange(self.n_pairs) - self.pair_ptr[self.s_of])
-        known: dict[str, int] = {}
-        codes = np.array([known.setdefault(label, len(known)) for label in labels])
-        i = first_repeat(self.s_of * (codes.max() + 1) + codes)
-        if i is not None:
-            raise ProblemError(
-                f"state {self.state_name(int(self.s_of[i]))} has two actions called {labels[i]!r}\n"
-                "  give every action of a state a name of its own"
-            )
-        return labels
-
-    def _finite_rewards(self, what: str, r: ArrayLike) -> Floats:
-        r = real_vector(what, r, self.n_pairs)
-        bad = ~np.isfinite(r)
-        if (i := first(bad)) is not None:
-            refuse(
-                f"{what}[{i}] is {r[i]}, expected a finite number",
-                f"pair {i} is {self.pair_text(i)}; {count_of(bad.sum(), r.size, 'rewards')} not finite",
-                "leave an action that must not be taken out of the model (from_tensor reads R = -inf so)",
-            )
-        i = int(np.argmax(np.abs(r)))
-        size = abs(float(r[i]))
-        if size > LARGEST_REWARD or 0 < size < SMALLEST_REWARD:
-            too = "large" if size > 1 else "small"
-            refuse(
-                f"the largest reward is {r[i]:.3g}, too {too} for floating point",
-                f"pair {i} is {self.pair_text(i)}; it may be {SMALLEST_REWARD:g} to {LARGEST_REWARD:g}",
-                "state rewards in another unit: policies and shares stay the same",
-            )
-        return r
-
-    def _check_transitions(self) -> None:
-        """Bring P to canonical form, once every row is known to be a distribution."""
-        P = self.P
-        stray = (P.indices < 0) | (P.indices >= self.n_states)
-        if (k := first(stray)) is not None:
-            refuse(
-                f"P moves to state {P.indices[k]}, expected 0 to {self.n_states - 1}",
-                f"this is {self.pair_text(_row_of(P, k))}; "
-                f"{count_of(stray.sum(), P.nnz, 'transitions')} out of range",
-                "number the states from 0, or give P as many columns as there are states",
-            )
-        bad = ~(np.isfinite(P.data) & (P.data >= 0))
-        if (k := first(bad)) is not None:
-            row = _row_of(P, k)
-            refuse(
-                f"P[{row}, {P.indices[k]}] is {P.data[k]}, expected a probability",
-                f"row {row} is {self.pair_text(row)}, to state {self.state_name(int(P.indices[k]))}; "
-                f"{count_of(bad.sum(), P.nnz, 'transitions')} negative or not finite",
-                "probabilities lie between 0 and 1",
-            )
-        if not P.has_canonical_format:
-            P.sum_duplicates()
-        if not P.data.all():
-            P.eliminate_zeros()
-        sums = P @ np.ones(self.n_states)
-        off = np.abs(sums - 1)
-        bad = off > (ROW_SUM_TOL if off.max() <= ROW_SUM_TOL else _sum_tol(P.data))
-        if (i := first(bad)) is not None:
-            refuse(
-                f"P[{i}] is not a probability row: it sums to {sums[i]:.12g}, "
-                f"expected 1 (within {ROW_SUM_TOL:g})",
-                f"row {i} is {self.pair_text(i)}; {count_of(bad.sum(), sums.size, 'rows')} off",
-                "if the missing mass means the episode ends there, send it to an explicit restart state"
-                if sums[i] < 1
-                else "divide the row by its sum if these are weights",
-            )
-        lengths = np.diff(P.indptr)
-        inexact = off > np.maximum(EXACT_SUM_TOL, 4 * lengths * np.finfo(float).eps)
-        if inexact.any():
-            P.data /= np.repeat(np.where(inexact, sums, 1.0), lengths)
-
-
-def _sum_tol(p: Floats) -> float:
-    """How far these probabilities may be from summing to 1."""
-    with np.errstate(over="ignore"):
-        return SINGLE_SUM_TOL if (p == p.astype(np.float32)).all() else ROW_SUM_TOL
-
-
-def _as_csr(P: Any) -> csr_array:
-    """P as float64 CSR on arrays of our own."""
-    shape_wanted = "expected (SA, S): one row per state-action pair"
-    if not issparse(P):
-        dense = numeric("P", P)
-        if dense.ndim != 2:
-            tensor = "\n  for P of shape (S, A, S) use MDP.from_tensor" if dense.ndim == 3 else ""
-            raise ProblemError(f"P has shape {dense.shape}, {shape_wanted}{tensor}")
-        return csr_array(dense)
-    if P.ndim != 2:
-        raise ProblemError(f"P has shape {P.shape}, {shape_wanted}")
-    if P.dtype.kind not in "fiub":
-        raise ProblemError(f"P holds {P.dtype}, expected real numbers")
-    csr = csr_array(P)
-    if csr.indptr[-1] != csr.data.size or (np.diff(csr.indptr) < 0).any():
-        raise ProblemError("P is not a well-formed CSR matrix: indptr does not fit its data")
-    small = max(csr.data.size, *csr.shape) < 2**31
-    index = np.int32 if small else np.int64  # a third less memory than the 8 bytes that many builders give
-    return csr_array(
-        (csr.data.astype(np.float64), csr.indices.astype(index), csr.indptr.astype(index)), shape=csr.shape
-    )
-
-
-def _state_of_pairs(s_of: ArrayLike, n_pairs: int, n_states: int) -> Ints:
-    given = np.asarray(s_of)
-    if given.shape != (n_pairs,):
-        raise ProblemError(f"s_of has shape {given.shape}, expected ({n_pairs},): one state per row of P")
-    if not np.issubdtype(given.dtype, np.integer):
-        raise ProblemError(f"s_of holds {given.dtype}, expected integers")
-    outside = (given < 0) | (given >= n_states)
-    if (i := first(outside)) is not None:
-        raise ProblemError(
-            f"s_of[{i}] is {given[i]}, expected a state from 0 to {n_states - 1}; "
-            f"{count_of(outside.sum(), n_pairs, 'entries')} out of range"
-        )
-    states = given.astype(np.int64)
-    falls = np.diff(states) < 0
-    if falls.any():
-        i = int(np.argmax(falls)) + 1
-        raise ProblemError(
-            f"s_of is not sorted: pair {i} belongs to state {states[i]}, after state {states[i - 1]}\n"
-            "  sort P, r and s_of by state"
-        )
-    missing = np.bincount(states, minlength=n_states) == 0
-    if missing.any():
-        raise ProblemError(
-            f"state {int(np.argmax(missing))} has no action; "
-            f"{count_of(missing.sum(), n_states, 'states')} without one\n"
-            "  a state where nothing can be done needs one action that says what happens next"
-        )
-    return states
-
-
-def _row_of(P: csr_array, entry: int) -> int:
-    """Row of the entry-th stored value."""
-    return int(np.searchsorted(P.indptr, entry, side="right")) - 1

@@ -10,7 +10,7 @@ import numpy as np
 
 from fairmdp.errors import ProblemError
 from fairmdp.model.checks import refuse
-from fairmdp.model.mdp import ROW_SUM_TOL, SINGLE_SUM_TOL
+from fairmdp.model.transitions import ROW_SUM_TOL, SINGLE_SUM_TOL
 
 _CONTRACT = "return ({next: probability, ...}, reward), or a list of (probability, next, reward)"
 _MOST_SHOWN = 200  # letters of a value in a message

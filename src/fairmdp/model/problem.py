@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
 from fairmdp.errors import ProblemError
 from fairmdp.model.checks import (
     Bools,
     Floats,
-    Ints,
     ReadOnly,
     count_of,
     counted,
     first,
-    first_repeat,
     frozen,
     names_of,
     number_within,
@@ -32,8 +30,10 @@ from fairmdp.model.checks import (
     there_are,
 )
 from fairmdp.model.conditional import Condition, ConditionalShare
-from fairmdp.model.mdp import EXACT_SUM_TOL, MDP
+from fairmdp.model.mdp import MDP
 from fairmdp.model.quota import Counted, Quota, checked_quotas, counted_by
+from fairmdp.model.quota_rows import check_names, check_sets, refuse_twins
+from fairmdp.model.transitions import EXACT_SUM_TOL
 from fairmdp.model.weights import Units, as_shares
 
 _ROWS = ("mdp", "names", "weights", "over_states", "conditions", "weighted", "_scaled")
@@ -109,7 +109,7 @@ class Problem(ReadOnly):
             (low if condition.least else high)[condition.quota] = 0.0
         lower, upper = (numeric(what, ends) for what, ends in (("at_least", low), ("at_most", high)))
         self._state_bounds(np.append(lower, owed), np.append(upper, most[len(quotas) :]))
-        self._refuse_twins()
+        refuse_twins(self.names, self.members, self.at_least, self.at_most)
 
     @classmethod
     def from_members(
@@ -139,11 +139,11 @@ class Problem(ReadOnly):
             )
         arrays = weights.data.astype(float), weights.indices.copy(), weights.indptr.copy()
         weights = csr_array(arrays, weights.shape)
-        _check_sets(mdp, names, weights, over_states)
+        check_sets(mdp, names, weights, over_states)
         problem = object.__new__(cls)
         problem._set_rows(mdp, names, weights, over_states)
         problem._state_bounds(lower, upper)
-        problem._refuse_twins()
+        refuse_twins(problem.names, problem.members, problem.at_least, problem.at_most)
         return problem
 
     @classmethod
@@ -180,7 +180,7 @@ class Problem(ReadOnly):
         conditions: tuple[Condition, ...] = (),
     ) -> None:
         """Set everything but the bounds."""
-        _check_names(names)
+        check_names(names)
         self.__dict__.update(
             mdp=mdp, names=tuple(names), weights=read_only(weights), over_states=read_only(over_states),
             conditions=conditions,
@@ -473,61 +473,3 @@ class Problem(ReadOnly):
                 f"{owed.sum()} disjoint quotas, most for {self.names[int(np.argmax(low * owed))]}",
                 "lower them until they sum to at most 1",
             )
-
-    def _refuse_twins(self) -> None:
-        """Raise if two quotas bound the same set on the same side."""
-        hashes = _row_hashes(self.members)
-        for bounded in (np.flatnonzero(self.at_least > 0), np.flatnonzero(self.at_most < 1)):
-            again = first_repeat(hashes[bounded])
-            if again is not None:
-                later = bounded[again]
-                earlier = bounded[np.argmax(hashes[bounded] == hashes[later])]
-                refuse(
-                    f"quotas {self.names[earlier]} and {self.names[later]} bound one set on one side twice",
-                    f"both hold {np.diff(self.members.indptr)[later]} pairs",
-                    "keep the stricter one",
-                )
-
-
-def _check_names(names: Sequence[str]) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise ProblemError(f"two quotas are called {name!r}\n  give every quota a name of its own")
-        seen.add(name)
-
-
-def _check_sets(mdp: MDP, names: Sequence[str], weights: csr_array, over_states: Bools) -> None:
-    """Raise unless every row holds sorted, distinct pairs of the model, and whole states where it says so."""
-    pairs, data, lengths = weights.indices, weights.data, np.diff(weights.indptr)
-    quota = np.repeat(np.arange(len(names)), lengths)
-
-    def refuse_first(bad: Bools, quotas: Ints, what: Callable[[int], str]) -> None:
-        if (k := first(bad)) is not None:
-            raise ProblemError(f"quota {names[quotas[k]]}{what(k)}")
-
-    stray = (pairs < 0) | (pairs >= mdp.n_pairs)
-    refuse_first(stray, quota, lambda k: f" counts pair {pairs[k]}, which does not exist")
-    empty = lengths == 0
-    refuse_first(empty, np.arange(empty.size), lambda _: f" counts nothing; {empty.sum()} quotas are empty")
-    unsorted = (np.diff(quota) == 0) & (np.diff(pairs) <= 0)
-    refuse_first(unsorted, quota[1:], lambda _: ": its pairs are not sorted, or not distinct")
-    useless = (data == 0) | ~np.isfinite(data)
-    refuse_first(useless, quota, lambda k: f" has weight {data[k]}, expected others than 0")
-    place = quota * mdp.n_states + mdp.s_of[pairs]
-    uneven = over_states[quota[1:]] & (np.diff(place) == 0) & (np.diff(data) != 0)
-    refuse_first(uneven, quota[1:], lambda _: " is over states but weighs actions of one apart")
-    found, count = np.unique(place, return_counts=True)
-    of, state = np.divmod(found, mdp.n_states)
-    partial = over_states[of] & (count != mdp.n_actions[state])
-    refuse_first(partial, of, lambda _: " is over states but counts only some actions of one")
-
-
-def _row_hashes(members: csr_array) -> NDArray[np.uint64]:
-    """One 64-bit number per row that depends on its columns and their weights only."""
-    keys = np.random.default_rng(0).integers(0, 2**64, members.shape[1], dtype=np.uint64)
-    # Odd factors lose nothing modulo 2**64; the bit shifted out is the sign, which is always the same.
-    weighed = keys[members.indices] * (members.data.view(np.uint64) * np.uint64(2) + np.uint64(1))
-    prefix = np.concatenate([np.zeros(1, np.uint64), np.cumsum(weighed, dtype=np.uint64)])
-    hashes: NDArray[np.uint64] = prefix[members.indptr[1:]] - prefix[members.indptr[:-1]]
-    return hashes

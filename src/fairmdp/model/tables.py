@@ -19,9 +19,10 @@ from fairmdp.errors import ProblemError
 from fairmdp.files import naming
 from fairmdp.model.checks import Floats, Ints, closest, first, first_repeat, refuse
 from fairmdp.model.columns import Table, is_missing, table_of
-from fairmdp.model.mdp import MDP, ROW_SUM_TOL
+from fairmdp.model.mdp import MDP
 from fairmdp.model.objects import text_of
 from fairmdp.model.quota import Quota
+from fairmdp.model.transitions import ROW_SUM_TOL
 
 ROLES = ("state", "action", "next", "probability", "reward")
 """What the columns of a table of transitions say."""

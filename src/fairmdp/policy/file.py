@@ -31,7 +31,7 @@ from fairmdp.errors import FormatError, ProblemError
 from fairmdp.files import naming, read_bytes, write_together
 from fairmdp.model.checks import names_of
 from fairmdp.model.labels import Labels
-from fairmdp.model.mdp import ROW_SUM_TOL
+from fairmdp.model.transitions import ROW_SUM_TOL
 from fairmdp.solution.file import MAX_BYTES, parsed
 from fairmdp.tables import unguarded
 

@@ -15,7 +15,7 @@ from fairmdp.chains.policy import ladder
 from fairmdp.errors import ProblemError
 from fairmdp.model.checks import Floats, Ints, ReadOnly, counted, refuse
 from fairmdp.model.labels import Labelled, Labels
-from fairmdp.model.mdp import EXACT_SUM_TOL
+from fairmdp.model.transitions import EXACT_SUM_TOL
 from fairmdp.policy.reading import require_all, stationary_on
 from fairmdp.tables import Table
 

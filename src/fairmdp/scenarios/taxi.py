@@ -7,8 +7,9 @@ from numpy.typing import ArrayLike
 from scipy.sparse import coo_array, csr_array
 
 from fairmdp.model.checks import Floats, Ints
-from fairmdp.model.mdp import EXACT_SUM_TOL, MDP
+from fairmdp.model.mdp import MDP
 from fairmdp.model.problem import Problem
+from fairmdp.model.transitions import EXACT_SUM_TOL
 from fairmdp.scenarios.parameters import (
     AMOUNT,
     SHARE,
