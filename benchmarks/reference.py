@@ -127,7 +127,8 @@ def flaws(twin: Twin, best: Fraction | None, found: Solution) -> Iterator[str]:
     if best is not None and not Fraction(found.upper) >= best - unit:
         yield f"a ceiling of {found.upper} below {float(best)}"
     proved = twin.ceiling(found.bias, found.prices)
-    rounding = unit + Fraction(2) ** -48 * max(map(abs, map(Fraction, found.bias)))
+    size = max(map(abs, map(Fraction, found.bias))) + sum(map(abs, map(Fraction, found.prices)))
+    rounding = unit + Fraction(2) ** -48 * size
     if np.isfinite(found.upper) and not proved - unit <= Fraction(found.upper) <= proved + rounding:
         yield f"the prices prove {float(proved)}, not {found.upper}"
     x = twin.long_run(found.policy)
@@ -302,7 +303,7 @@ def solves(count: int, first: int, out: Path | None) -> int:
     while total < count:
         for shape, method, status, wrong, seconds in examine(seed):
             told(seed, method, wrong, seconds)
-            said[shape, method].update(["wrong"] * bool(wrong) + [status.value] * (status is not None))
+            said[shape, method].update(["wrong"] * bool(wrong) + ([] if status is None else [status.value]))
             slowest[shape, method] = max(slowest[shape, method], seconds)
             total += 1
         seed += 1

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -23,6 +24,7 @@ from fairmdp.certificate.checker import factor_limit, reach_limit
 from fairmdp.certificate.claim import certify_infeasible, certify_policy
 from fairmdp.chains.policy import policy_of
 from fairmdp.deadline import Deadline
+from fairmdp.errors import SolverError
 from fairmdp.model.checks import Floats
 from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Infeasibility, Note, Remark, Solution, Status
@@ -221,7 +223,9 @@ class Programs:
 
     def meets(self, problem: Problem) -> bool:
         """Solve the program once more, with other bounds, and believe what is proved of its policy."""
-        answer = FlowLP(problem, problem.mdp.r).run()
+        answer = None
+        with suppress(SolverError):  # what cannot be solved is not proposed
+            answer = FlowLP(problem, problem.mdp.r).run()
         if answer is None:
             return False
         policy = policy_of(problem.mdp, answer.x)
