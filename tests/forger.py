@@ -4,7 +4,8 @@
     python tests/forger.py every [DRAWS]      every leaf of every file in every way, and every pair of leaves
 
 alters solutions of small problems, has each read and verified in floats and in rationals, and stops at the
-first that is confirmed and not true. What is true is found by enumeration in fractions.
+first that is confirmed and not true. What is true is found by enumeration in fractions. A table of how many were
+refused, not confirmed, or confirmed and true is printed at the end (`benchmarks/results/forgeries.csv`).
 """
 
 import copy
@@ -48,7 +49,11 @@ def problems():
         three.mdp, [Quota("cap", states=[0, 2], at_most=0.53), Quota("floor", states=[2], at_least=0.45)]
     )
     free = Problem(MDP(P, rng.normal(size=6), s_of))
-    cases = [(p, solve(p)) for p in (three, nearly, capped, hopeless, caps, free)]
+    slowed = MDP(P, rng.normal(size=6), s_of, durations=[0.5, 2.0, 1.0, 3.0, 0.25, 1.0], time_unit="hour")
+    timed = Problem(
+        slowed, [Quota("first", states=[0], at_least=0.4), Quota("part", pairs=[2], of=[0, 1], at_least=0.3)]
+    )
+    cases = [(p, solve(p)) for p in (three, nearly, capped, hopeless, caps, free, timed)]
     return [Case(*case) for case in (*cases, (three, poor), (split, undecided))]
 
 
@@ -65,7 +70,7 @@ class Case:
 
     @cached_property
     def stated(self):
-        """Rows of P, rewards, shares that quotas count, and their bounds, in fractions."""
+        """Rows of P, rewards per unit of time, shares that quotas count, and their bounds, in fractions."""
         mdp, problem = self.problem.mdp, self.problem
         rows = [[Fraction(p) for p in row] for row in mdp.P.toarray().tolist()]
         rows = [[p / sum(row) for p in row] for row in rows]
@@ -76,7 +81,14 @@ class Case:
             counts.append([(w - least) / (most - least) for w in a])
             low.append((Fraction(problem.lower[k]) - least) / (most - least))
             high.append((Fraction(problem.upper[k]) - least) / (most - least))
-        return rows, [Fraction(r) for r in mdp.r.tolist()], counts, low, high
+        r = [Fraction(r) / tau for r, tau in zip(mdp.r.tolist(), self.durations, strict=True)]
+        return rows, r, counts, low, high
+
+    @cached_property
+    def durations(self):
+        """Time that each pair takes, in fractions."""
+        tau = self.problem.mdp.durations
+        return [Fraction(1)] * self.problem.mdp.n_pairs if tau is None else list(map(Fraction, tau.tolist()))
 
     @cached_property
     def best(self):
@@ -93,7 +105,11 @@ class Case:
     def _largest(self, value, quotas, stretched):
         rows, _, counts, low, high = self.stated
         s_of, n = self.problem.mdp.s_of.tolist(), len(rows)
-        A = [[(s_of[i] == t) - rows[i][t] for i in range(n)] for t in range(self.problem.mdp.n_states - 1)]
+        tau = self.durations  # the unknowns are shares of time
+        A = [
+            [((s_of[i] == t) - rows[i][t]) / tau[i] for i in range(n)]
+            for t in range(self.problem.mdp.n_states - 1)
+        ]
         A, b = [*A, [Fraction(1)] * n], [Fraction(0)] * len(A) + [Fraction(1)]
         slack = []
         for k in quotas:
@@ -138,7 +154,10 @@ class Case:
             Q[s] = [q + p * move for q, move in zip(Q[s], row, strict=True)]
         A = [[(s == t) - Q[s][t] for s in range(S)] for t in range(S - 1)] + [[Fraction(1)] * S]
         nu = solved(A, [Fraction(0)] * (S - 1) + [Fraction(1)])
-        return nu and [nu[s] * p for p, s in zip(pi, s_of, strict=True)]
+        if nu is None:
+            return None
+        time = [nu[s] * p * tau for p, s, tau in zip(pi, s_of, self.durations, strict=True)]
+        return [spent / sum(time) for spent in time]
 
 
 def solved(A, b):
@@ -198,6 +217,10 @@ def assert_true(case, said, verdict):
         return
     assert abs(Fraction(said.gain) - gain) <= unit
     assert near(said.shares, shares) and near(said.visitation, nu) and near(said.occupancy, x)
+    for condition, told in zip(problem.conditions, said.conditions, strict=True):
+        spent = sum(x[i] for i in condition.of.tolist())
+        assert near(np.array([told.mass]), [spent])
+        assert (told.quota, told.bound, told.least) == (condition.quota, condition.bound, condition.least)
     if said.status is Status.UNDECIDED:
         return
     room = Fraction(11, 10**10)
@@ -376,6 +399,8 @@ def said_of(raw):
         gap = said.upper - said.gain
         assert raw["gap"] == (gap if math.isfinite(gap) else None)
     for k, row in enumerate(raw.get("quotas", ())):
+        if any(condition.quota == k for condition in said.conditions):
+            continue  # stated in parts of a condition
         offset, scale = (
             np.broadcast_to(u, said.shares.shape)[k] for u in (said.units.offset, said.units.scale)
         )
@@ -468,8 +493,10 @@ def judged(case, said, number, forgery):
 def main(how, number):
     cases = problems()
     forgeries = every(cases, number or 5) if how == "every" else drawn(cases, int(how), number)
-    outcome = run(cases, forgeries, lambda line: print(line, flush=True))
-    print(f"{sum(outcome.values()):,} in all: {outcome}")
+    outcome = run(cases, forgeries, lambda line: print(line, file=sys.stderr, flush=True))
+    print(f"# python tests/forger.py {' '.join(sys.argv[1:])}")
+    print(*("forgeries", *outcome), sep=",")
+    print(*(sum(outcome.values()), *outcome.values()), sep=",")
 
 
 if __name__ == "__main__":
