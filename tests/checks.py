@@ -27,7 +27,7 @@ def assert_optimal(problem, sol, tol=1e-8):
 
 
 def long_run(problem, policy):
-    """Long-run law of a policy with one closed class: averaged powers of its chain, by least squares."""
+    """Stationary distribution of a policy with one closed class: averaged powers of its chain, by least squares."""
     mdp = problem.mdp
     S = mdp.n_states
     Q = np.zeros((S, S))

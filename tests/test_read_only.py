@@ -16,6 +16,16 @@ from fairmdp.mirror.steps import Steps
 
 PROBLEM = fm.scenarios.three_state().with_quotas([fm.Quota("mean", weights=[1.0, 2.0, 0.0], at_least=0.5)])
 SETS = fm.scenarios.three_state()
+TIMED = fm.Problem(
+    fm.MDP(
+        SETS.mdp.P,
+        SETS.mdp.r,
+        SETS.mdp.s_of,
+        durations=[1.0, 2.0, 1.0, 0.5, 3.0, 1.0],
+        rewards={"energy": np.arange(6.0)},
+    ),
+    [fm.Quota("part", states=[0], of=[0, 1], at_least=0.2), fm.Quota("energy", reward="energy", at_most=4.0)],
+)
 
 
 def infeasible():
@@ -44,6 +54,15 @@ MAKERS = {
     "Counts": lambda: fm.learn(SETS.mdp.simulator(), SETS.quotas, samples=600, seed=0).counts,
     "Chain": lambda: fm.Chain.of(SETS.mdp, fm.solve(SETS).policy),
     "Learned": lambda: solve_mirror(SETS, steps=1000),
+    "Policy": lambda: fm.Policy.of(SETS.mdp, fm.solve(SETS).policy),
+    "Evaluation": lambda: fm.evaluate(SETS, np.full(6, 0.5)),
+    "Evaluation of a fair policy": lambda: fm.evaluate(SETS, fm.solve(SETS).policy),
+    "Comparison": lambda: fm.compare(SETS, {"mine": np.full(6, 0.5)}),
+    "WelfareSolution": lambda: fm.solve_welfare(SETS, fm.alpha_fair(1.0), over=["s0", "s1", "s2"]),
+    "leximin": lambda: fm.solve_welfare(SETS, fm.leximin(), over=["s0", "s1", "s2"]),
+    "max-min": lambda: fm.solve_max_min(SETS),
+    "timed Problem": lambda: TIMED,
+    "timed Solution": lambda: fm.solve(TIMED),
 }
 
 

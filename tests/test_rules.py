@@ -54,7 +54,7 @@ def test_job_scheduling_as_rules_is_the_scenario():
     """The paper's world in ten lines, against the one that tests build by loops over arrays."""
     room, servers, arrivals, withdraw, pay = (2, 2), 2, (0.4, 0.7), 0.1, (1.0, 0.5)
 
-    def law(left, arrival):
+    def after_service(left, arrival):
         chances = [0.0] * 3
         for stay, new in product(range(left + 1), range(30)):
             p = comb(left, stay) * (1 - withdraw) ** stay * withdraw ** (left - stay)
@@ -65,8 +65,8 @@ def test_job_scheduling_as_rules_is_the_scenario():
         return [m for m in product(*(range(n + 1) for n in state)) if sum(m) <= servers]
 
     def step(state, served):
-        laws = [law(n - m, arrival) for n, m, arrival in zip(state, served, arrivals, strict=True)]
-        after = {target: laws[0][target[0]] * laws[1][target[1]] for target in product(range(3), range(3))}
+        each = [after_service(n - m, arrival) for n, m, arrival in zip(state, served, arrivals, strict=True)]
+        after = {target: each[0][target[0]] * each[1][target[1]] for target in product(range(3), range(3))}
         return after, sum(np.multiply(pay, served)) / servers
 
     mdp = MDP.from_rules((0, 0), actions, step)

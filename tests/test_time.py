@@ -358,7 +358,7 @@ def test_altered_durations_are_not_confirmed(rational):
 
 
 def test_the_transformation_is_counted():
-    """Durations whose quotients round: intervals of floats contain the exact ones, and a hair outside is seen."""
+    """Durations whose quotients round: intervals of floats contain the exact ones, and what is just outside is seen."""
     for seed in range(30):
         mdp = random_model(seed, 6)
         problem = Problem(mdp, [Quota("0", states=[0], at_least=0.0)])

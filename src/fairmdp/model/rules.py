@@ -20,12 +20,6 @@ Actions = Callable[[Any], Iterable[Hashable]] | Collection[Hashable]
 Step = Callable[[Any, Any], Any]
 Progress = Callable[[dict[str, float]], None]
 
-LIMIT = 2_000_000
-"""States after which an exploration is taken for endless."""
-
-OBJECTIVE = "reward"
-"""What the reward that a policy is to earn is called, where several have names."""
-
 SHOW_EVERY = 0.5
 """Seconds between two reports of progress."""
 
