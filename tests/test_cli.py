@@ -37,6 +37,12 @@ def test_infeasible_says_why_and_exits_with_3(run):
     assert run("solve", "three-state", "--rho", "0.1,0.1,0.5", "--quota", "s2>=0.47368421")[0] == 0
 
 
+def test_shares_that_sum_to_more_than_all_of_the_time_are_infeasible(run):
+    code, out, _ = run("solve", "three-state", "--rho", "0.5,0.5,0.5")
+    assert code == 3 and "together the quotas owe 1.5 of the time, more than there is" in out
+    assert "nearest quotas that can be met: s0>=0.435406698, s1>=0.47368421" in out
+
+
 def test_a_conflict_of_two_quotas_lists_both(run):
     code, out, _ = run("solve", "three-state", "--rho", "0,0,0", "--quota", "s2>=0.46", "--quota", "s1>=0.46")
     assert code == 3
@@ -194,7 +200,6 @@ def test_mirror_takes_a_budget_of_time_and_gives_json(run):
         (["solve", "x.yaml"], 1, "expected .toml or .npz"),
         (["solve", "three-state", "--rho", "0.1,x,0.2"], 2, "--rho: 'x' is not a number"),
         (["solve", "three-state", "--rho", "0.1,0.2"], 2, "--rho has 2 shares, the model has 3 states"),
-        (["solve", "three-state", "--rho", "0.5,0.5,0.5"], 1, "the quotas owe 1.5 of the time"),
         (["solve", "three-state", "--rho", "nan,0,0"], 1, "at_least nan"),
         (["solve", "three-state", "--quota", "s9>=0.1"], 1, "there is no quota or state called 's9'; there are s0, s1, s2"),
         (["solve", "three-state", "--quota", "s0/zz>=0.1"], 1, "state s0 has no action called 'zz'; there are a0, a1"),

@@ -87,7 +87,8 @@ def test_agrees_with_the_cpu(on_launcher, launcher, first):
 
 def assert_agrees(problem):
     cpu, sol = solve_dual(problem), solve_dual(problem, device="cuda")
-    assert sol.status is cpu.status or cpu.status is Status.FEASIBLE  # a proof may be missing on either device
+    # A proof may be missing on either device.
+    assert sol.status is cpu.status or cpu.status is Status.FEASIBLE
     assert verify(problem, sol).ok
     assert not sol.has_policy or sol.upper >= solve_lp(problem).gain - 1e-8 * (np.ptp(problem.mdp.r) or 1.0)
     if sol.status is Status.OPTIMAL:

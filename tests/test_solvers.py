@@ -61,6 +61,16 @@ def _largest_share(mdp, s):
     return solve_lp(Problem(MDP(mdp.P, indicator, mdp.s_of))).gain
 
 
+@pytest.mark.parametrize("method", ["auto", "lp", "ipm", "dual", "proximal", "colgen"])
+def test_owing_more_than_all_of_the_time_is_infeasible_and_says_what_would_do(method):
+    problem = scenarios.three_state([0.5, 0.5, 0.5])
+    solution = solve(problem, method=method)
+    assert solution.status is Status.INFEASIBLE and verify(problem, solution, exact=True).ok
+    nearest = solution.infeasibility.nearest_at_least
+    assert (nearest < 0.5).all() and solve(problem.with_bounds(nearest)).has_policy
+    assert solution.infeasibility.common_factor == pytest.approx(2 / 3)
+
+
 @pytest.mark.parametrize("method", ["lp", "ipm"])
 def test_probabilities_that_highs_takes_for_zero(method):
     """Poisson arrivals leave tails of 1e-22: dropped by HiGHS, they left no flow that is conserved."""
@@ -127,10 +137,7 @@ class Repeating:
 def test_conflicts_are_minimal_and_proved():
     found = 0
     for seed in range(60):
-        try:
-            problem = impossible(seed)
-        except ProblemError:  # disjoint quotas above 1 are refused before anybody solves
-            continue
+        problem = impossible(seed)
         solution = solve(problem)
         if solution.status is not Status.INFEASIBLE:
             continue

@@ -236,10 +236,6 @@ def test_random_models_against_all_deterministic_policies(seed):
         Quota("1, 2", states=[1, 2], at_least=bounds[1]),
         Quota("last", pairs=[mdp.n_pairs - 1], at_most=cap),
     ]
-    if bounds[0] + bounds[1] > 1:
-        with pytest.raises(ProblemError, match="more than there is"):
-            Problem(mdp, quotas)
-        return
     problem = Problem(mdp, quotas)
     solution = holds(problem, solve(problem))
     if best.status == 2:

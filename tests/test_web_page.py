@@ -175,7 +175,9 @@ def test_more_than_all_of_the_time_is_infeasible_too(open_page):
     for k in (0, 1):
         page.locator(f"#number-at_least-{k}").fill("50")
         page.keyboard.press("Enter")
-    expect(page.locator("#conflict")).to_contain_text("the quotas owe 1.25 of the time, more than there is")
+    expect(page.locator("#conflict")).to_contain_text(
+        "together the quotas owe 1.25 of the time, more than there is"
+    )
     page.locator("#accept").click()
     expect(page.locator("#status")).to_have_text("Optimal")
 

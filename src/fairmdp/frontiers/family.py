@@ -71,7 +71,7 @@ class Family:
         return self.problem.with_bounds(**{self.bound: moved})
 
     def solve(self, value: float, solver: Callable[[Problem], Solution]) -> Solution | None:
-        """The solution at a value; None where it is refused outright, as more than all of the time."""
+        """The solution at a value; None where it is refused outright, as beyond the quota's other bound."""
         try:
             problem = self.at(value)
         except ProblemError:

@@ -33,7 +33,6 @@ from fairmdp.model.conditional import Condition, ConditionalShare
 from fairmdp.model.mdp import MDP
 from fairmdp.model.quota import Counted, Quota, checked_quotas, counted_by
 from fairmdp.model.quota_rows import check_names, check_sets, refuse_twins
-from fairmdp.model.transitions import EXACT_SUM_TOL
 from fairmdp.model.weights import Units, as_shares
 
 _ROWS = ("mdp", "names", "weights", "over_states", "conditions", "weighted", "_scaled")
@@ -464,12 +463,4 @@ class Problem(ReadOnly):
                 f"quota {self.names[k]} asks for at_least {lower[k]:.12g} and at_most {upper[k]:.12g}",
                 f"{count_of(bad.sum(), bad.size, 'quotas')} impossible, whatever the model",
                 "swap the two, or drop one",
-            )
-        owed = (low > 0) & ~self.weighted
-        total = float(low[owed].sum())
-        if total > 1 + EXACT_SUM_TOL and (self.members.T @ owed.astype(float)).max() <= 1:
-            refuse(
-                f"the quotas owe {total:.12g} of the time, more than there is",
-                f"{owed.sum()} disjoint quotas, most for {self.names[int(np.argmax(low * owed))]}",
-                "lower them until they sum to at most 1",
             )

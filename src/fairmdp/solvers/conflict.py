@@ -73,6 +73,14 @@ def prove_infeasible(
     )
 
 
+def owed_too_much(problem: Problem, *, tol: float, method: str, deadline: Deadline) -> Solution | None:
+    """The proof where disjoint quotas owe more than all of the time: prices of 1, whatever the model."""
+    witness = Witness(np.zeros(problem.mdp.n_states), (problem.at_least > 0).astype(float))
+    return prove_infeasible(
+        problem, witness, tol=tol, method=method, counters={}, began=time.perf_counter(), deadline=deadline
+    )
+
+
 def quick_proof(problem: Problem, prices: Floats, tuning: Tuning = USUAL) -> Witness | None:
     """Witness that the quotas cannot be met, where a few policies suffice for one.
 

@@ -47,6 +47,7 @@ from fairmdp.errors import ProblemError
 from fairmdp.model.checks import Bools, Floats
 from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Note, Remark, Solution, Status
+from fairmdp.solvers.conflict import owed_too_much
 from fairmdp.solvers.infeasible import explain
 from fairmdp.solvers.prices import check_start
 from fairmdp.solvers.request import Progress, Request
@@ -135,6 +136,10 @@ def solve_proximal(
 
 def run_proximal(backend: Backend, request: Request, tuning: Tuning = USUAL) -> Solution:
     """`solve_proximal` where a problem is already."""
+    if backend.host is not None:
+        crowded = owed_too_much(backend.host, tol=request.tol, method="proximal", deadline=request.deadline)
+        if crowded is not None:
+            return crowded
     run = _Run(backend, request, tuning)
     stopped = Stop.NOT
     try:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fairmdp.model.transitions import EXACT_SUM_TOL
 from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Infeasibility, Solution
 
@@ -21,6 +22,7 @@ def infeasible_data(problem: Problem, solution: Solution, why: Infeasibility) ->
         lines = [_reach_text(problem, k, reach, cap) for k, reach, cap in reached]
         if len(why.conflict) > why.reach.size:
             lines.append(f"... and {len(why.conflict) - why.reach.size} more")
+    lines += _more_than_all(problem)
     only_shares = not (problem.weighted & (problem.at_least > 0)).any()
     if why.common_factor is not None and why.common_factor < 1 and only_shares:
         lines.append(f"of all that is owed, no more than {why.common_factor:.4f} times as much can be met")
@@ -35,6 +37,15 @@ def infeasible_data(problem: Problem, solution: Solution, why: Infeasibility) ->
         "at_least": problem.units.values(why.nearest_at_least),
         "at_most": problem.units.values(why.nearest_at_most),
     }
+
+
+def _more_than_all(problem: Problem) -> list[str]:
+    """Whether disjoint quotas owe more than all of the time, which no model can give."""
+    owed = (problem.at_least > 0) & ~problem.weighted
+    total = float(problem.at_least[owed].sum())
+    if total <= 1 + EXACT_SUM_TOL or (problem.members.T @ owed.astype(float)).max() > 1:
+        return []
+    return [f"together the quotas owe {total:.6g} of the time, more than there is"]
 
 
 def nearest_quotas(problem: Problem, why: Infeasibility) -> list[str]:

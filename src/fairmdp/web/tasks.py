@@ -199,44 +199,10 @@ def _open(opened: _Opened, request: Request, progress: Progress) -> Json:
 
 
 def _solve(opened: _Opened, request: Request, progress: Progress) -> Json:
-    try:
-        problem = opened.at(request)
-    except ProblemError as error:
-        return _too_much(opened, request, error)
+    problem = opened.at(request)
     solution = opened.solved(problem, progress)
     command = solve_command(opened.source, opened.problem, problem)
     return {**solution_view(problem, solution, opened.free), "command": command}
-
-
-def _too_much(opened: _Opened, request: Request, error: ProblemError) -> Json:
-    """Disjoint quotas that owe more time than there is: no model is needed to see it."""
-    problem, at_least = opened.problem, np.array(request.at_least)
-    total = at_least[~problem.weighted].sum()
-    shrunk = np.where(problem.weighted, at_least, np.floor(at_least / total * 1e9) / 1e9)
-    trimmed = problem.with_stated_bounds(shrunk, request.at_most)
-    nearest = solve(trimmed)
-    document = solution_view(trimmed, nearest, opened.free)
-    headline, *where = str(error).split("\n")
-    why = document["infeasible"] or {"at_least": trimmed.lower.tolist(), "at_most": trimmed.upper.tolist()}
-    proved = nearest.status in (Status.OPTIMAL, Status.FEASIBLE) or bool(why.get("nearest"))
-    bounds = zip(trimmed.names, why["at_least"], at_least, strict=True)
-    owed = [trimmed.names[k] for k in np.flatnonzero((at_least > 0) & ~problem.weighted)]
-    return {
-        "status": "infeasible",
-        "meaning": "no policy meets the quotas",
-        "free_gain": document["free_gain"],
-        "method": "the quotas by themselves",
-        "notes": [],
-        "quotas": [],
-        "infeasible": {
-            **why,
-            "headline": headline,
-            "lines": [line.strip() for line in where[:1]],
-            "conflict": owed,
-            "nearest": [f"{name}>={bound:.9g}" for name, bound, asked in bounds if proved and bound != asked],
-        },
-        "command": None,
-    }
 
 
 def _ranges(problem: Problem, moving: str) -> list[Json]:
@@ -263,10 +229,7 @@ def _reach(problem: Problem, k: int, bound: str) -> float | None:
 
 
 def _range(opened: _Opened, request: Request, progress: Progress) -> Json:
-    try:
-        return {"ranges": _ranges(opened.at(request), request.quota)}
-    except ProblemError:  # more is owed than there is time
-        return {"ranges": []}
+    return {"ranges": _ranges(opened.at(request), request.quota)}
 
 
 def _curve(opened: _Opened, request: Request, progress: Progress) -> Json:
