@@ -271,3 +271,44 @@ def test_a_result_that_is_kept_has_the_same_bytes_after_a_resume(tmp_path):
         ]
         assert CliRunner().invoke(cli, [*words, "-o", str(file)]).exit_code in (0, 4)
     assert kept[0].read_bytes() == kept[1].read_bytes() and b'"seconds"' not in kept[0].read_bytes()
+
+
+LABELLED = (
+    SIMULATOR
+    + """
+class Named(Walk):
+    labels = {"home": [0], "both": np.array([True, True])}
+
+class Wrong(Walk):
+    labels = ["home"]
+"""
+)
+
+
+def test_groups_of_states_are_named_on_the_command_line_or_by_the_simulator(run):
+    Path("walks.py").write_text(LABELLED)
+    sys.modules.pop("walks", None)
+    words = ("--samples", "4e3", "--json")
+    own = json.loads(run("walks:walk", "--group", "away=1", "--quota", "away>=0.3", *words).stdout)
+    assert own["quota_names"] == ["away"] and own["shares"][0] >= 0.3
+    named = json.loads(run("walks:Named", "--quota", "home<=0.6", *words).stdout)
+    assert named["quota_names"] == ["both", "home"] and named["shares"][0] == pytest.approx(1)
+    assert named["asked"][1] == [None, 0.6] and named["shares"][1] <= 0.6
+    assert "labels ['home'], expected {name: states}" in str(run("walks:Wrong", *words).exception)
+
+
+@pytest.mark.parametrize(("group", "words"), [
+    ("short", "expected NAME=STATE,STATE"),
+    ("short=", "expected NAME=STATE,STATE"),
+    ("=1", "expected NAME=STATE,STATE"),
+    ("short=7", "quota short: there is no state called '7'"),
+])  # fmt: skip
+def test_mistakes_in_groups_are_named(run, group, words):
+    ended = run("walks:walk", "--group", group, "--samples", "4000")
+    assert ended.exit_code in (1, 2) and words in ended.output + str(ended.exception)
+
+
+def test_groups_name_states_of_models_too():
+    words = ["--group", "short=0,0;0,1", "--quota", "short<=0.9", "--json"]
+    ended = CliRunner().invoke(cli, ["solve", "jobs", *words])
+    assert ended.exit_code == 0 and "short" in ended.stdout

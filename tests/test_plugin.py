@@ -271,7 +271,7 @@ def test_progress_is_reported_and_can_be_read(simulator):
     done = [done for done, *_ in seen]
     assert done == sorted(set(done)) and done[-1] == 4 * CHUNK
     assert seen[0][2].samples == done[0] and not seen[0][2].finished and not seen[0][2].guaranteed
-    assert seen[-1][1] == 4 * CHUNK
+    assert {of for _, of, _ in seen} == {4 * CHUNK}  # one goal, whatever the rounds
 
 
 def test_interrupt_keeps_what_was_sampled(paper):

@@ -11,7 +11,6 @@ import fairmdp as fm
 from fairmdp import io, views
 from fairmdp.cli.exit_codes import INFEASIBLE, SOLVED, STOPPED
 from fairmdp.cli.options import (
-    FILE,
     POSITIVE,
     check_folder,
     check_policy_file,
@@ -21,6 +20,7 @@ from fairmdp.cli.options import (
     problem_options,
     save_bytes,
 )
+from fairmdp.cli.words import FILE
 
 _CODES = {"fair": SOLVED, "not fair": INFEASIBLE, "undecided": STOPPED}
 
@@ -38,7 +38,7 @@ class _Options:
 
 @click.command()
 @problem_options
-@click.argument("policy_file", metavar="POLICY")
+@click.argument("policy_file", type=FILE, metavar="POLICY")
 @options(_Options)
 def audit(source: io.Source, policy_file: str, options: _Options) -> None:
     """Judge POLICY on SOURCE: what it earns, which quotas it breaks, and the least change that mends it.

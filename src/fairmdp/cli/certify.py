@@ -14,6 +14,7 @@ from fairmdp import io, views
 from fairmdp.cli.engine import engine_options, opened
 from fairmdp.cli.exit_codes import INFEASIBLE, SOLVED, STOPPED
 from fairmdp.cli.options import problem_options
+from fairmdp.cli.words import FILE, Count
 from fairmdp.learning.estimate import Told
 
 
@@ -32,9 +33,9 @@ def progress(quiet: bool, clock: Callable[[], float] = time.perf_counter) -> Tol
 
 @click.command()
 @problem_options
-@click.argument("solution_file", metavar="SOLUTION")
+@click.argument("solution_file", type=FILE, metavar="SOLUTION")
 @click.option(
-    "--samples", type=click.IntRange(1000), default=100_000, show_default=True, help="Fresh samples to draw."
+    "--samples", type=Count(1000), default=100_000, show_default=True, help="Fresh samples to draw."
 )
 @click.option("--delta", default=0.05, show_default=True, help="Probability with which a verdict may fail.")
 @click.option("--rigorous", is_flag=True, help="Bounds that hold for any number of samples.")

@@ -12,7 +12,6 @@ import click
 import fairmdp as fm
 from fairmdp import io, views
 from fairmdp.cli.options import (
-    FILE,
     figure_option,
     json_option,
     option,
@@ -21,6 +20,7 @@ from fairmdp.cli.options import (
     save_bytes,
     save_figure,
 )
+from fairmdp.cli.words import FILE
 
 _MOST = 100_000  # values that may be asked for by their count
 

@@ -16,6 +16,7 @@ from fairmdp.cli.certify import progress
 from fairmdp.cli.engine import engine_options, opened
 from fairmdp.cli.exit_codes import INFEASIBLE, SOLVED, STOPPED
 from fairmdp.cli.options import check_folder, problem_options
+from fairmdp.cli.words import Count
 from fairmdp.learning import METHODS
 
 _FIRST_BOUNDS = 2.0  # seconds before bounds are shown along with the progress
@@ -24,7 +25,7 @@ _RARELY = 20.0  # times what they cost, between one look at them and the next
 
 @click.command()
 @problem_options
-@click.option("--samples", type=click.IntRange(1), help="Budget: answers of the simulator for single pairs.")
+@click.option("--samples", type=Count(1), help="Budget: answers of the simulator for single pairs.")
 @click.option("--eps", type=click.FloatRange(0, min_open=True), help="Instead: accuracy, in units of reward.")
 @click.option(
     "--method", type=click.Choice(list(METHODS)), default="plugin", show_default=True,
@@ -34,7 +35,7 @@ _RARELY = 20.0  # times what they cost, between one look at them and the next
     "--delta", default=0.05, show_default=True, help="Level of the claim: how often a run may be wrong."
 )
 @click.option("--seed", default=0, show_default=True, help="Everything random follows from it.")
-@click.option("--certify", "fresh", type=click.IntRange(1000), help="Certify with so many fresh samples.")
+@click.option("--certify", "fresh", type=Count(1000), help="Certify with so many fresh samples.")
 @click.option("--rigorous", is_flag=True, help="With --certify: bounds that hold for any number of samples.")
 @engine_options
 @click.option(

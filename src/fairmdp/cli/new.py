@@ -10,8 +10,10 @@ import click
 
 import fairmdp as fm
 from fairmdp import io, views
-from fairmdp.cli.options import FILE, usage_errors
+from fairmdp.cli.options import usage_errors
 from fairmdp.cli.scenarios import default_text
+from fairmdp.cli.words import FILE
+from fairmdp.model.checks import there_are
 
 
 class _Scenarios(click.Group):
@@ -23,8 +25,8 @@ class _Scenarios(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         known = fm.scenarios.SCENARIOS
         if cmd_name not in known:
-            names = ", ".join(known)
-            raise click.UsageError(f"there is no ready-made problem {cmd_name!r}; there are {names}")
+            there = there_are(list(known), cmd_name)
+            raise click.UsageError(f"there is no ready-made problem {cmd_name!r}{there}")
         return _command(cmd_name, known[cmd_name])
 
 

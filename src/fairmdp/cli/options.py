@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from fairmdp import files, io, views
+from fairmdp.cli.words import FILE, SourceWord
 from fairmdp.errors import SourceError
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 POSITIVE = click.FloatRange(0, min_open=True)
-FILE = click.Path(dir_okay=False)
 
 
 def option(*names: str, **settings: Any) -> Any:
@@ -59,9 +59,10 @@ def problem_options(command: F) -> Callable[..., Any]:
         quotas: tuple[str, ...],
         reward: str | None,
         groups: str | None,
+        members: tuple[str, ...],
         **rest: Any,
     ) -> Any:
-        named = io.Source(source, params, rho, quotas, reward=reward, groups=groups)
+        named = io.Source(source, params, rho, quotas, reward=reward, groups=groups, members=members)
         with usage_errors():
             return command(source=named, **rest)
 
@@ -73,6 +74,11 @@ def problem_options(command: F) -> Callable[..., Any]:
         ),
         click.option("--rho", metavar="SHARES", help="One least share per state, e.g. 0.1,0.1,0.25."),
         click.option(
+            "--group", "members", multiple=True, metavar="NAME=STATES",
+            help="Name a group of states, to be bounded by --quota: 'short=0,1,4' (semicolons, where names "
+            "have commas). Repeatable.",
+        ),
+        click.option(
             "--groups", type=FILE, metavar="TABLE",
             help="Table with columns state and group (and at_least, at_most): one quota for each group.",
         ),
@@ -82,7 +88,7 @@ def problem_options(command: F) -> Callable[..., Any]:
             help="Parameter of a ready-made problem, e.g. n_states=50, or of a function; of a table which "
             "column is what, e.g. next=to. Repeatable.",
         ),
-        click.argument("source"),
+        click.argument("source", type=SourceWord()),
     ):  # fmt: skip
         add(call)
     return call

@@ -10,7 +10,8 @@ import click
 
 import fairmdp as fm
 from fairmdp import files, io, views
-from fairmdp.cli.options import FILE, option, options, problem_options
+from fairmdp.cli.options import option, options, problem_options
+from fairmdp.cli.words import FILE
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class _Options:
 
 @click.command()
 @problem_options
-@click.argument("solution_file", metavar="SOLUTION")
+@click.argument("solution_file", type=FILE, metavar="SOLUTION")
 @options(_Options)
 def report(source: io.Source, solution_file: str, options: _Options) -> None:
     """Write SOLUTION of the problem SOURCE as one HTML file, verified on the way.

@@ -13,17 +13,14 @@ from fairmdp import io, views
 from fairmdp.cli.engine import engine_options, opened
 from fairmdp.cli.exit_codes import STOPPED
 from fairmdp.cli.options import json_option, option, options, problem_options, seed_option
+from fairmdp.cli.words import FILE, Count
 from fairmdp.model.simulator import ModelSimulator
 
 
 @dataclass(frozen=True)
 class _Options:
-    steps: int = option(
-        "--steps", type=click.IntRange(1), default=10_000, show_default=True, help="Steps of a run."
-    )
-    runs: int = option(
-        "--runs", type=click.IntRange(2), default=100, show_default=True, help="Independent runs."
-    )
+    steps: int = option("--steps", type=Count(1), default=10_000, show_default=True, help="Steps of a run.")
+    runs: int = option("--runs", type=Count(2), default=100, show_default=True, help="Independent runs.")
     seed: int = seed_option()
     start: str | None = option(
         "--start", metavar="STATE", help="First state of every run; else drawn as the model says."
@@ -33,7 +30,7 @@ class _Options:
 
 @click.command()
 @problem_options
-@click.argument("solution_file", metavar="SOLUTION")
+@click.argument("solution_file", type=FILE, metavar="SOLUTION")
 @options(_Options)
 @engine_options
 def simulate(source: io.Source, solution_file: str, options: _Options, **where: Any) -> None:

@@ -15,7 +15,6 @@ from fairmdp import io, solvers, views
 from fairmdp.cli.exit_codes import OF_STATUS
 from fairmdp.cli.mirror import run_mirror
 from fairmdp.cli.options import (
-    FILE,
     POSITIVE,
     check_folder,
     check_policy_file,
@@ -27,6 +26,7 @@ from fairmdp.cli.options import (
     save_figure,
     seed_option,
 )
+from fairmdp.cli.words import FILE, Count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,9 +54,7 @@ class _Options:
     tol: float = option(
         "--tol", default=1e-6, show_default=True, help="Certified relative gap that counts as optimal."
     )
-    steps: int | None = option(
-        "--steps", type=click.IntRange(1), help="mirror: steps to make.  [default: 200000]"
-    )
+    steps: int | None = option("--steps", type=Count(1), help="mirror: steps to make.  [default: 200000]")
     seconds: float | None = option(
         "--seconds", type=POSITIVE, help="Time to stop at, with the best policy by then."
     )

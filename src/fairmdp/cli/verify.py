@@ -12,6 +12,7 @@ from fairmdp import io, views
 from fairmdp.certificate.facts import MOST_TOL
 from fairmdp.cli.exit_codes import BAD_PROBLEM, SOLVED
 from fairmdp.cli.options import json_option, option, options, problem_options
+from fairmdp.cli.words import FILE
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class _Options:
 
 @click.command()
 @problem_options
-@click.argument("solution_file", metavar="SOLUTION")
+@click.argument("solution_file", type=FILE, metavar="SOLUTION")
 @options(_Options)
 def verify(source: io.Source, solution_file: str, options: _Options) -> None:
     """Re-derive every claim of SOLUTION from the problem SOURCE; no solver is involved.

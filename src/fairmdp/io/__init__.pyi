@@ -3,7 +3,7 @@ from . import drn, npz_problem, prism_explicit, table_file, toml_problem
 from .gym_model import from_gymnasium
 from .policy_files import read_policy
 from .problem_files import load, save
-from .source import Source, number, parse_like, read_kept
+from .source import Source, number, parse_like, read_kept, whole
 from .strategy import save_strategy
 
 __all__ = [
@@ -21,4 +21,5 @@ __all__ = [
     "save_strategy",
     "table_file",
     "toml_problem",
+    "whole",
 ]

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,8 @@ class Source:
         Name of the reward that a policy is to earn, where there are several.
     groups : str or None
         File of a table of groups, which become quotas.
+    members : tuple of str
+        Groups by name, ``name=state,state``, which become quotas that ask for nothing yet.
     """
 
     target: str
@@ -59,6 +62,7 @@ class Source:
     shown: str = ""
     reward: str | None = None
     groups: str | None = None
+    members: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -71,6 +75,7 @@ class Source:
         words = [self.name, *(f"--param={p}" for p in self.params)]
         words += [f"--reward={self.reward}"] if self.reward is not None else []
         words += [f"--groups={self.groups}"] if self.groups is not None else []
+        words += [f"--group={group}" for group in self.members]
         words += [f"--rho={self.rho}"] if self.rho is not None else []
         return words + [f"--quota={q}" for q in self.quotas]
 
@@ -94,7 +99,11 @@ class Source:
         if found is None or isinstance(found, MDP | Problem):
             problem = self.problem()
             return problem.mdp.simulator(), problem
-        return found, self._with_quotas(Problem(shell_model(CheckedSimulator(found))))
+        labels = getattr(found, "labels", None) or {}
+        if not isinstance(labels, Mapping):
+            raise ProblemError(f"{self.target} has labels {labels!r}, expected {{name: states}}")
+        groups = [Quota(name, states=states, at_least=0.0) for name, states in labels.items()]
+        return found, self._with_quotas(Problem(shell_model(CheckedSimulator(found)), groups))
 
     def _loaded(self) -> Problem:
         """The problem of a file."""
@@ -117,9 +126,10 @@ class Source:
         for text in self.params:
             role, equals, name = text.partition("=")
             if role not in known or not equals:
-                raise SourceError(
-                    f"--param {text!r}: the file {self.target} takes {', '.join(known)}, as {known[0]}=NAME"
-                )
+                near = closest(role, known)
+                meant = "" if near is None or near == role else f"; did you mean {near!r}?"
+                taken = f"takes {', '.join(known)}, as {known[0]}=NAME"
+                raise SourceError(f"--param {text!r}: the file {self.target} {taken}{meant}")
             yield role, name
 
     def _from_module(self) -> Problem:
@@ -154,6 +164,8 @@ class Source:
         """The problem with the quotas of the words added or changed, all at once."""
         if self.groups is not None:
             problem = problem.with_quotas(quotas_from_table(self.groups))
+        if self.members:
+            problem = problem.with_quotas([_group(text) for text in self.members])
         shares = None if self.rho is None else [number(text, "--rho") for text in self.rho.split(",")]
         for text in self.quotas:
             try:
@@ -174,7 +186,10 @@ def built(make: Callable[..., Any], name: str, params: tuple[str, ...]) -> Any:
     for text in params:
         key, equals, value = text.partition("=")
         if not equals or key not in known:
-            raise SourceError(f"--param {text!r}: {name} takes {', '.join(known) or 'none'}, as key=value")
+            near = closest(key, list(known))
+            meant = "" if near is None or near == key else f"; did you mean {near!r}?"
+            taken = ", ".join(known) or "none"
+            raise SourceError(f"--param {text!r}: {name} takes {taken}, as key=value{meant}")
         values[key] = parse_like(known[key].default, value, f"--param {key}")
     try:
         return make(**values)
@@ -190,10 +205,21 @@ def parse_like(default: Any, text: str, where: str) -> Any:
         return [number(part, where) for part in text.split(",")]
     if isinstance(default, int):
         try:
-            return int(text)
+            return whole(text)
         except ValueError:
             raise SourceError(f"{where}: {text!r} is not a whole number") from None
     return number(text, where)
+
+
+def whole(text: str) -> int:
+    """A whole number as people write it, ``20000``, ``2e4`` or ``20_000``; else a ValueError."""
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        raise ValueError(text) from None
+    if not value.is_finite() or abs(value) >= 2**63 or value != int(value):
+        raise ValueError(text)
+    return int(value)
 
 
 def number(text: str, where: str) -> float:
@@ -225,6 +251,15 @@ def _one_each(problem: Problem, shares: list[float]) -> list[float]:
     if len(shares) != problem.mdp.n_states:
         raise SourceError(f"--rho has {len(shares)} shares, the model has {problem.mdp.n_states} states")
     return shares
+
+
+def _group(text: str) -> Quota:
+    """A group that asks for nothing yet, from ``name=state,state``; semicolons, where names have commas."""
+    name, equals, states = text.partition("=")
+    listed = [state.strip() for state in states.split(";" if ";" in states else ",") if state.strip()]
+    if not equals or not name.strip() or not listed:
+        raise SourceError(f"--group {text!r}: expected NAME=STATE,STATE,..., such as 'short=0,1,4'")
+    return Quota(name.strip(), states=listed, at_least=0.0)
 
 
 def _has_states_as_quotas(problem: Problem) -> bool:

@@ -83,8 +83,8 @@ def learn(
         Everything random follows from it: a whole number, a numpy ``SeedSequence``, or a ``Generator``, which
         gives another run at every call.
     progress
-        Called now and then with the samples drawn, those planned so far, and a function that returns the
-        estimate so far.
+        Called now and then with the samples drawn, the budget (without one, what is planned so far), and a
+        function that returns the estimate so far.
     engine
         Where the plug-in's samples are drawn: the built-in ``map``, a `ProcessPool` or a `RayCluster`.
         Results do not depend on it.

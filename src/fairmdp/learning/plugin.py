@@ -133,7 +133,7 @@ class _Run:
         engine: Engine,
     ) -> None:
         self.owed, self.eps, self.tally = owed, eps, Tally(owed.mdp.n_pairs, owed.mdp.n_states)
-        self.settled = False
+        self.settled, self._goal = False, 0  # samples that a budget allows, where there is one
         self._simulator, self._engine, self._progress = simulator, engine, progress
         self._delta, self._level = delta, Level.of(owed, delta, eps)
         self._seed, self._seeds = seed, seed_stream(seed, LEARNING)
@@ -143,7 +143,7 @@ class _Run:
 
     def by_budget(self, samples: int) -> Iterator[Estimate]:
         """Choose policies and test them; without quotas, or with too many states for a test, all chooses."""
-        for_choice = samples
+        for_choice = self._goal = samples
         if self._asked and self._draws:
             low, high = (int(part * samples) for part in _PARTS)
             for_choice = min(max(_CHOOSING * self.owed.mdp.n_pairs, low), high)
@@ -210,7 +210,7 @@ class _Run:
             self.tally.add(chunk)
             fresh.add(chunk)
             if self._progress is not None:
-                self._progress(self.tally.total, target, self.so_far)
+                self._progress(self.tally.total, max(target, self._goal), self.so_far)
         return fresh.counts
 
     def _tested(self, fit: Fit, target: int) -> Estimate:

@@ -27,7 +27,8 @@ class Simulator(Protocol):
     """What a simulator must offer; actions are numbered from 0 within their state.
 
     ``sample`` is given equally long arrays of states and actions and a generator, and answers each pair
-    with a next state and a reward.
+    with a next state and a reward. An attribute ``labels``, ``{name: states}``, is welcome: the command line
+    takes the names for groups.
     """
 
     @property

@@ -14,6 +14,7 @@ from fairmdp.backends.opening import open_backend
 from fairmdp.certificate.restated import by_uniform_steps
 from fairmdp.deadline import Stop
 from fairmdp.errors import ProblemError, SolverError
+from fairmdp.model.checks import there_are
 from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Remark, Solution, Status
 from fairmdp.solvers import registry
@@ -121,7 +122,7 @@ def solve_on(
 def _named(method: str, backend: Backend, methods: Mapping[str, Method]) -> Method:
     """A method that was asked for."""
     if method not in methods:
-        raise ProblemError(f"there is no method {method!r}; there are auto, {', '.join(methods)}")
+        raise ProblemError(f"there is no method {method!r}{there_are(['auto', *methods], method)}")
     found = methods[method]
     if backend.device not in found.devices:
         *others, last = (f'"{name}"' for name, other in methods.items() if backend.device in other.devices)

@@ -170,8 +170,7 @@ def estimate_text(source: str, problem: Problem, data: Json) -> str:
     rows = [["quota", "share", "+-", "asked", "margin", "price"]]
     for k, name in enumerate(data["quota_names"][:MAX_ROWS]):
         share, error, margin = (fixed(data[what][k]) for what in ("shares", "share_se", "margins"))
-        price = fixed(data["prices"][k]) if math.isfinite(data["prices"][k]) else "-"
-        rows.append([name, share, error, asked(data["asked"][k]), margin, price])
+        rows.append([name, share, error, asked(data["asked"][k]), margin, price(data["prices"][k])])
     lines += [*_table(rows), *_more(len(data["quota_names"]), "more quotas"), *_notes(data)]
     if "certificate" in data:
         lines += ["", *certificate_lines(data["certificate"])]
@@ -289,7 +288,7 @@ def _price_range(segment: Json | None, cap: bool) -> tuple[str, str, str]:
         return "-", "-", "-"
     near, far = (segment["high"], segment["low"]) if cap else (segment["low"], segment["high"])
     end = fixed(far) if math.isfinite(far) else "more"
-    shown = fixed(segment["price"]) if segment["unique"] else f"{fixed(near)} to {end}"
+    shown = price(segment["price"]) if segment["unique"] else f"{fixed(near)} to {end}"
     return shown, fixed(segment["start"]), fixed(segment["stop"])
 
 
