@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from fairmdp.model.transitions import EXACT_SUM_TOL
 from fairmdp.model.problem import Problem
+from fairmdp.model.transitions import EXACT_SUM_TOL
 from fairmdp.solution.solution import Infeasibility, Solution
 
 
