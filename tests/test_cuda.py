@@ -137,7 +137,7 @@ def test_columns_agree_with_the_cpu(on_launcher, launcher, first):
         if sol.status is Status.OPTIMAL:
             allowed = 1e-6 * (np.ptp(problem.mdp.r) or 1.0)
             assert abs(sol.gain - cpu.gain) <= allowed and abs(there.gain - cpu.gain) <= allowed
-            assert sol.check is Check.BOTH and sol.notes == ()
+            assert sol.check is Check.BOTH and CERTIFICATES_DIFFER not in sol.notes
 
 
 def slow(at_least=0.5):
