@@ -219,8 +219,8 @@ def _uniform_spread(search: Search) -> Spread:
 
 
 def _witness(search: Search) -> tuple[Any, Floats]:
-    """Relative values and prices in the user's unit."""
-    h, mu = search.witness
+    """Relative values and prices in the user's unit; none of both where a ceiling is above every reward."""
+    h, mu = search.witness if search.upper <= 1 else (search.backend.full(0.0), 0 * search.witness[1])
     return h * search.backend.scale, mu * search.backend.scale
 
 

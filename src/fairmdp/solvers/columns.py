@@ -52,6 +52,7 @@ class Tuning:
     tie: float = 1e-13
     most_care: float = 1e-3  # a policy that comes again although it was looked for so carefully is the last
     again: int = 25  # known policies in a row: ceilings that creep on nearly reducible chains go nowhere
+    lost: int = 15  # columns in which a gap that says nothing yet must halve
     remembered: float = 5e7  # numbers to carry over to other bounds, in columns and as many values
 
 
@@ -163,8 +164,8 @@ class Search:
             if self.upper - self.value <= tol or enough(self):
                 return broken
             gap, inner = abs(self.upper - self.value), self.witness[1]
-        halfway, again = 0.0 if self.ceilings else 0.5, 0
-        for _ in range(self.tuning.columns):
+        halfway, again, wide = 0.0 if self.ceilings else 0.5, 0, math.inf
+        for count in range(self.tuning.columns):
             before = self.upper - self.value
             upper, h = self.best(mu, max(care * gap, 0.02 * tol))
             if upper < self.upper:
@@ -180,6 +181,10 @@ class Search:
             dear = 0.1 * self.master.penalty * broken if eager and broken > EXACT else 0.0
             if self.upper - self.value <= max(tol, dear):
                 break
+            if count % self.tuning.lost == 0:
+                if gap > max(0.5 * wide, 0.1 * self.master.penalty):
+                    break
+                wide = gap
             # Half way is the rule; where that brought nothing, the master's own prices and more care. Columns
             # of other bounds keep the master's prices from swinging by themselves.
             idle = gap > 0.999 * before
