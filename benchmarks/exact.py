@@ -56,7 +56,36 @@ CASES = {  # name: (problem, its sizes)
     "per_state_1e3": ("per_state", {"states": 1000}),
     "per_state_1e4": ("per_state", {"states": 10_000}),
     "per_state_1e5": ("per_state", {"states": 100_000}),
+    "garnet_300": ("garnet", {"states": 300, "quotas": 3}),
+    "garnet_60": ("garnet", {"states": 60, "quotas": 3}),
+    "jobs2_1e3": ("jobs", {"clients": 2, "room": 31}),
+    "jobs2_1e4": ("jobs", {"clients": 2, "room": 99}),
+    "jobs2_1e4_patient": ("jobs", {"clients": 2, "room": 99, "withdraw": 0.01}),
+    "jobs2_1e4_free": ("jobs", {"clients": 2, "room": 99, "withdraw": 0.01, "quota": 0.0}),
+    "jobs2_1e5": ("jobs", {"clients": 2, "room": 315}),
+    "jobs3_1e3": ("jobs", {"clients": 3, "room": 9}),
+    "jobs3_1e4": ("jobs", {"clients": 3, "room": 21}),
+    "jobs3_1e5": ("jobs", {"clients": 3, "room": 45}),
+    "jobs4_1e3": ("jobs", {"clients": 4, "room": 5}),
+    "jobs4_1e4": ("jobs", {"clients": 4, "room": 9}),
+    "postal_1e3": ("postal", {"room": 6}),
+    "postal_1e4": ("postal", {"room": 14}),
+    "postal_1e5": ("postal", {"room": 31}),
+    "taxi_1e3": ("taxi", {"zones": 44}),
+    "taxi_1e4": ("taxi", {"zones": 140}),
+    "taxi_1e5": ("taxi", {"zones": 446}),
+    "queue_each_1e3": ("queue_each", {"room": 9}),
+    "queue_each_3e3": ("queue_each", {"room": 13}),
+    "queue_each_6e3": ("queue_each", {"room": 17}),
+    "queue_each_1e4": ("queue_each", {"room": 21}),
+    "grid_each_1e3": ("grid_each", {"side": 32}),
+    "grid_each_1e4": ("grid_each", {"side": 100}),
+    "jobs2_each_1e3": ("jobs_each", {"clients": 2, "room": 31}),
+    "jobs2_each_1e4": ("jobs_each", {"clients": 2, "room": 99}),
 }
+
+_FEW = ("auto", "dual", "colgen", "lp")
+_EACH = ("auto", "proximal", "lp", "ipm")
 
 SUITES = {  # name: ((case, solver, settings), ...)
     "few": tuple(
@@ -78,6 +107,17 @@ SUITES = {  # name: ((case, solver, settings), ...)
             "queue_1e4", "grid_1e3", "grid_3e3", "grid_1e4",
         ) for solver in ("auto", "dual", "colgen", "lp")),
         *(("per_state_1e3", solver, 1e-6) for solver in ("auto", "proximal", "lp")),
+    ),
+    "slow": (
+        *((case, solver, 1e-6) for case in (
+            "garnet_60", "garnet_300", "jobs2_1e3", "jobs2_1e4", "jobs2_1e4_patient", "jobs2_1e4_free",
+            "jobs3_1e3", "jobs3_1e4", "jobs4_1e3", "jobs4_1e4", "postal_1e3", "postal_1e4", "taxi_1e3",
+            "taxi_1e4", "queue_1e3", "queue_3e3", "queue_1e4", "grid_1e3", "grid_3e3", "grid_1e4",
+        ) for solver in _FEW),
+        *((case, solver, 1e-6) for case in (
+            "queue_each_1e3", "queue_each_3e3", "grid_each_1e3", "grid_each_1e4", "jobs2_each_1e3",
+            "jobs2_each_1e4",
+        ) for solver in _EACH),
     ),
     "rivals": (
         *((case, f"highs_{name}", 1e-7) for case in ("garnet_1e3", "queue_1e3", "grid_1e3")

@@ -9,7 +9,7 @@ from models import lattice_queue, random_problem
 
 from fairmdp import MDP, Problem, Quota, SolverError, Status, scenarios, solve, verify
 from fairmdp.backends.opening import open_backend
-from fairmdp.deadline import Deadline
+from fairmdp.deadline import Deadline, Stop
 from fairmdp.solution.solution import Note, Remark
 from fairmdp.solvers.auto import Tuning, choose, solve_on
 from fairmdp.solvers.registry import METHODS, REASONS
@@ -59,6 +59,42 @@ def test_slow_and_large_goes_to_column_generation():
     problem = Problem(slow_queue(1500), [Quota("low", states=range(700), at_least=0.4)])
     assert choose(open_backend(problem), tuning)[0] == "colgen"
     assert choose(open_backend(Problem(slow_queue(1500), overlapping(150))), tuning)[0] == "lp"
+
+
+def forbidden(*names):
+    """The registry with methods that must not be run."""
+
+    def refuse(*_):
+        raise AssertionError("this method was not to be asked")
+
+    return {**METHODS, **{name: replace(METHODS[name], run=refuse) for name in names}}
+
+
+def test_the_best_policy_is_taken_where_it_is_fair():
+    """Before a large linear program is solved, the best policy quotas aside is looked at."""
+    mdp = slow_queue(1500)
+    free = solve(Problem(mdp))
+    fair = Problem(mdp, [Quota("high", states=range(1400, 1500), at_least=0.4)])
+    solution = answered(fair, forbidden("lp"))
+    assert (solution.status, solution.reason) == (Status.OPTIMAL, "unbound")
+    assert solution.gain == pytest.approx(free.gain, abs=2e-6) and verify(fair, solution).ok
+    unfair = Problem(mdp, [Quota("low", states=range(700), at_least=0.4)])
+    found = answered(unfair, METHODS)
+    assert (found.method, found.reason) == ("lp", "stuck") and found.gain < free.gain - 1e-2
+
+
+def test_a_look_that_runs_out_of_time_says_so():
+    problem = Problem(slow_queue(1500), [Quota("low", states=range(700), at_least=0.4)])
+    found = solve_on(open_backend(problem), Request(deadline=Deadline(1e-9)), methods=forbidden("lp"))
+    assert found.stopped is Stop.OUT_OF_TIME and verify(problem, found).ok
+
+
+def test_a_scheduler_that_forgets_in_the_end_is_no_grid():
+    """Its good policies forget their start in a thousand steps; simplex takes 40 s, columns one."""
+    problem = scenarios.jobs(
+        queue=60, capacity=1, arrivals=(0.9, 0.7), withdraw=0.002, max_arrivals=1, max_withdrawals=1
+    )
+    assert choose(open_backend(problem))[0] == "colgen"
 
 
 def test_the_reason_is_in_the_solution():

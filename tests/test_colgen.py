@@ -1,16 +1,20 @@
 """Column generation: slow chains, sharp prices, proofs of infeasibility. See also test_dual.py."""
 
+from itertools import count
+
 import numpy as np
 import pytest
 from scipy.sparse import coo_array
 
 from fairmdp import MDP, Problem, ProblemError, Quota, Status, scenarios, solve_lp, verify
+from fairmdp.backends.base import ChainTuning
 from fairmdp.backends.cpu.backend import CpuBackend
 from fairmdp.certificate import rounded
 from fairmdp.certificate.checker import factor_limit
-from fairmdp.deadline import Stop
+from fairmdp.deadline import Deadline, Stop
 from fairmdp.solvers import conflict
 from fairmdp.solvers.colgen import Tuning, solve_colgen
+from fairmdp.solvers.columns import EXACT, Mixture, Search
 from fairmdp.solvers.conflict import largest_factor
 from fairmdp.solvers.prices import dual_value, tightened
 
@@ -140,3 +144,28 @@ def test_a_search_that_only_creeps_ends(monkeypatch):
     found = solve_colgen(Problem(MDP(P, [1e7, 1e-5, 1e3], range(3))))
     assert found.status is Status.FEASIBLE and found.upper >= found.gain
     assert found.counters["columns"] <= 100 and len(calls) < 1000
+
+
+def test_a_search_whose_ceiling_says_nothing_ends(monkeypatch):
+    """Ceilings of 1e9 reward spans that fall by 3 % with each column, as chances of 1e-12 may give them."""
+    problem = corridor(30, 0.3)
+    best, tops = Search.best, (1e9 * 0.97**n for n in count())
+    monkeypatch.setattr(Search, "best", lambda search, *ask: (next(tops), best(search, *ask)[1]))
+    found = solve_colgen(problem)
+    assert found.counters["columns"] <= 40
+    assert found.status is Status.FEASIBLE and verify(problem, found).ok
+    assert found.upper == pytest.approx(problem.mdp.r.max())  # of that ceiling nothing is told
+
+
+def test_distributions_are_found_in_the_way_that_works():
+    """Where sweeps have fallen short of a distribution once, they are not tried again."""
+    backend = CpuBackend(corridor(6000, 0.3), tuning=ChainTuning(stationary=20))
+    search = Search(backend, Mixture(np.array([-np.inf]), np.array([np.inf])), Deadline(None))
+    towards = backend.play(np.arange(6000) * 2)
+    first, error = search.stationary(towards, EXACT)
+    assert error <= EXACT and search.law == 1
+    asked = []
+    search.backend.way = lambda name, **how: asked.append(name) or CpuBackend.way(backend, name, **how)
+    search.stationary(towards, EXACT)
+    assert asked == ["krylov"]
+    np.testing.assert_allclose(first[:3] / first[0], [1, 2 / 3, 4 / 9], rtol=1e-9)

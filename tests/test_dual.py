@@ -301,3 +301,12 @@ def test_quotas_far_beyond_reach_are_refuted_at_the_first_step():
     sol = solve_dual(beyond, tuning=Tuning(conflict=conflict.Tuning(lp_pairs=0)))
     assert sol.status is Status.INFEASIBLE and verify(beyond, sol).ok
     assert sol.counters["steps"] == 1
+
+
+def test_prices_are_not_looked_for_where_no_quota_is_near():
+    problem = scenarios.garnet(n_states=800, n_quotas=3)
+    loose = problem.with_bounds(problem.at_least * 0.3)
+    found, best = solve_dual(loose), solve_dual(problem.without_quotas())
+    assert found.status is Status.OPTIMAL and verify(loose, found).ok
+    assert found.counters["steps"] == 0 and found.gain == pytest.approx(best.gain, abs=2e-6)
+    assert solve_dual(problem).counters["steps"] > 0

@@ -36,13 +36,21 @@ class ChainTuning:
     factored: int = 20_000  # states up to which chains are factored at all: beyond, factors fill up
     patient: int = 5000  # the same for a solver that wants an answer without a search for the way
     evaluation: int = 300  # sweeps of an evaluation ...
-    stationary: int = 2000  # ... and of a stationary distribution beyond which other ways are quicker
+    stationary: int = 600  # ... and of a stationary distribution beyond which other ways are quicker
+    wide: float = 30.0  # transitions of a pair from which on factors fill up at any size
 
-    def ways(self, n_states: int) -> tuple[str, ...]:
+    def ways(self, backend: Backend) -> tuple[str, ...]:
         """Ways that are worth trying, from chains that mix fast to chains that hardly mix."""
+        n_states = backend.n_states
+        if self.fill_up(backend):
+            return "sweeps", "krylov"
         if n_states <= self.cheap:
             return "sweeps", "factors"
         return ("sweeps", "krylov", "factors") if n_states <= self.factored else ("sweeps", "krylov")
+
+    def fill_up(self, backend: Backend) -> bool:
+        """Whether factors of a chain are dense whatever its size."""
+        return backend.n_transitions > self.wide * backend.n_pairs
 
 
 class Backup(NamedTuple):
@@ -113,6 +121,10 @@ class Backend(Protocol):
     scale: float  # and what becomes 1
     sweeps: int  # sweeps over vectors so far
     margin: float  # room with which a share must meet its bound for the certificate to prove that it does
+
+    @property
+    def n_transitions(self) -> int:
+        """Transitions of the model."""
 
     @property
     def host(self) -> Problem | None:

@@ -18,6 +18,7 @@ from fairmdp.model.checks import there_are
 from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Remark, Solution, Status
 from fairmdp.solvers import registry
+from fairmdp.solvers.colgen import run_unbound
 from fairmdp.solvers.connect import fall_back
 from fairmdp.solvers.registry import METHODS, Method
 from fairmdp.solvers.request import Progress, Request
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from fairmdp.backends.cuda.device_problem import DeviceProblem
 
 _EARLY = (Stop.INTERRUPTED, Stop.OUT_OF_TIME)
+_DEAR = (registry.STUCK, registry.MANY, registry.SLOW_AND_MANY)  # what is worth a policy iteration first
 _SETTLED = (Status.OPTIMAL, Status.INFEASIBLE)
 
 
@@ -44,7 +46,7 @@ class Tuning:
     sweeps: int = 50
     fast: float = 1e-3  # what the sweeps must leave of a random function's span, at most
     planning: int = 200  # value iterations that lead to a good policy
-    long: int = 500  # sweeps of that policy
+    long: int = 2000  # sweeps of that policy
     stuck: float = 1e-2  # what these leave of a random function's span where it is slow to leave its start
 
 
@@ -137,6 +139,10 @@ def _choose_and_run(
 ) -> Solution:
     """Let the method of choice answer, and another one where it stalls."""
     chosen, reason = choose(backend, tuning)
+    if reason in _DEAR:
+        unbound = run_unbound(backend, request)
+        if unbound is not None:
+            return replace(unbound, reason=registry.UNBOUND)
     try:
         first = replace(methods[chosen].run(backend, request), reason=reason)
     except SolverError:

@@ -43,6 +43,8 @@ class Tuning:
 
 USUAL = Tuning()
 
+_LOOK = columns.Tuning(columns=8, improvements=60)  # for a policy that is likely not to be fair
+
 
 @by_uniform_steps
 @out_of_memory_is_a_message()
@@ -103,6 +105,21 @@ def run_colgen(backend: Backend, request: Request, tuning: Tuning = USUAL) -> So
         if infeasible is not None:
             return infeasible
     return _claim(backend, search, request.tol, stopped)
+
+
+def run_unbound(backend: Backend, request: Request) -> Solution | None:
+    """Return the best policy quotas aside, where it meets them all; None where that would be too easy."""
+    free = np.full(backend.n_quotas, np.inf)
+    search = Search(backend, Mixture(-free, free), request.deadline, tuning=_LOOK)
+    try:
+        search.run(np.zeros(backend.n_quotas), 0.8 * request.tol, lambda search: False)
+    except STOPS as stop:
+        return _claim(backend, search, request.tol, stop_of(stop))
+    low, high = tightened(*price_box(backend), _MARGIN * request.tol)
+    shares = sum(w * c.shares for w, c in zip(search.weights, search.columns, strict=True))
+    if search.upper - search.value > request.tol or (shares < low).any() or (shares > high).any():
+        return None
+    return _claim(backend, search, request.tol, Stop.NOT)
 
 
 class WarmColumns:

@@ -55,6 +55,7 @@ class Tuning:
     careful: float = 0.4  # ... and where steps were many
     many: int = 5
     coldest: float = 1e-10
+    idle: float = 0.02  # room of every quota at prices 0 with which no step is looked for
     calm: float = 0.3  # change of the log-policy, root mean square, below which a temperature is done
     bold: float = 3.0  # and above which a step is not believed
     least: float = 1e-13  # a step this short says that rounding rules
@@ -177,7 +178,7 @@ class _Search:
         """Search for prices; returns whether that came to a halt before its end."""
         mu, h, nu = start_from(self.backend, self.request.start)
         tau = self.tuning.hot if self.request.start is None else self.tuning.warm
-        for retry in range(2):
+        for retry in range(1 if self.backend.tuning.fill_up(self.backend) else 2):
             if retry:
                 self.chains = self.backend.patient()
             if self.point is not None:
@@ -218,6 +219,10 @@ class _Search:
             if self.upper - self.lower <= 0.9 * self.tol or self.upper < 0 or point.tau < self.tuning.coldest:
                 self._report()
                 return
+            if not point.mu.any() and self._slack(point) > self.tuning.idle:
+                point = self._evaluate(mu, point.h, point.nu, self.tuning.cooling * point.tau)
+                self.counters["levels"] += 1
+                continue
             self.counters["steps"] += 1
             F = self.backend.quota_block(point.backup.pi, point.shares)
             H, left = self.chains.biases(point.chain, F, H, self.backend.n_quotas, 3e-3)

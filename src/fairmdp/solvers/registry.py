@@ -21,6 +21,7 @@ Run = Callable[[Backend, Request], Solution]
 NOTHING_OWED, FAST_AND_FEW, SLOW_AND_FEW = "nothing owed", "fast and few", "slow and few"
 FEW, STUCK, DISJOINT = "few", "stuck", "disjoint"
 FAST_AND_SOME, MANY, SLOW_AND_MANY = "fast and some", "many", "slow and many"
+UNBOUND = "unbound"
 
 REASONS = {
     NOTHING_OWED: "chosen because nothing is owed, so that one column is enough",
@@ -32,6 +33,7 @@ REASONS = {
     FAST_AND_SOME: "chosen because the model mixes fast and its quotas are not too many",
     MANY: "chosen because no other method takes so many quotas on such a model",
     SLOW_AND_MANY: "chosen because the model mixes slowly and its quotas are many",
+    UNBOUND: "chosen because the best policy quotas aside is fair",
 }
 """Why `solve` chose a method, in words."""
 

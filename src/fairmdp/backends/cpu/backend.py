@@ -34,6 +34,7 @@ class CpuBackend:
         self.host = self.stated = problem
         self.tuning = tuning or ChainTuning()
         self.n_states, self.n_pairs, self.n_quotas = mdp.n_states, mdp.n_pairs, problem.n_quotas
+        self.n_transitions = mdp.P.nnz
         self.names, self.at_least, self.at_most = problem.names, problem.at_least, problem.at_most
         self.base, self.scale = float(mdp.r.min()), float(np.ptp(mdp.r)) or 1.0
         self.margin = ROUNDING * self.n_states
@@ -107,7 +108,7 @@ class CpuBackend:
 
     def patient(self) -> Way:
         """One way for chains on which sweeps stop short: factors, or many damped sweeps."""
-        if 1 < self.n_states <= self.tuning.patient:
+        if 1 < self.n_states <= self.tuning.patient and not self.tuning.fill_up(self):
             return self.way("factors")
         return self.way("sweeps", damping=0.1, most=_PATIENT_SWEEPS)
 

@@ -101,7 +101,7 @@ class CudaBackend:
                 f"this method takes up to {MOST_QUOTAS} quotas on a GPU, there are {self.n_quotas}\n"
                 '  use method "proximal", or device="cpu"'
             )
-        entries, width = self._entries, self.width(self.n_quotas)
+        entries, width = self.n_transitions, self.width(self.n_quotas)
         chain = min(entries, int(_PLAYED * entries * self.n_states / max(self.n_pairs, 1)))
         policies, vectors, blocks = 4, 16, 4
         working = (
@@ -120,7 +120,8 @@ class CudaBackend:
         launcher.require_memory(model + working, self.n_states, what)
 
     @property
-    def _entries(self) -> int:
+    def n_transitions(self) -> int:
+        """Transitions of the model."""
         return self.host.mdp.P.nnz if self.host is not None else self.problem.mdp.n_transitions
 
     @cached_property
@@ -132,7 +133,7 @@ class CudaBackend:
     @cached_property
     def _arrays(self) -> _Arrays:
         mdp, launcher = self.problem.mdp, self.launcher
-        successors = self._entries / max(self.n_pairs, 1)
+        successors = self.n_transitions / max(self.n_pairs, 1)
         backups = self.variant._replace(lanes=launcher.few_lanes(successors))
         return _Arrays(
             mdp.ptr,
@@ -326,7 +327,7 @@ class CudaBackend:
         kernels = CudaProximal(launcher)
         # Centre, q, z, u and the like over pairs, vectors over states, the rows of the curvature, a chain.
         S, SA = self.n_states, self.n_pairs
-        working = 13 * 8 * SA + 30 * 8 * S + 4 * 12 * self._entries * S // SA
+        working = 13 * 8 * SA + 30 * 8 * S + 4 * 12 * self.n_transitions * S // SA
         if self.host is not None:
             order, r = layout(self.host), (self.host.mdp.r - self.base) / self.scale
             self._require(launcher, working)
