@@ -392,7 +392,7 @@ def spoilt(rng, value):
 def said_of(raw):
     """What the reader makes of a file, None where it refuses it; its table must follow from its numbers."""
     try:
-        said = file._solution(file.parsed(json.dumps(raw).encode()))
+        said = file.solution_of(file.parsed(json.dumps(raw).encode()))
     except FairMDPError:
         return None
     if "gap" in raw:

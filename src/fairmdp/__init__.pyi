@@ -32,6 +32,7 @@ from .learning.surprises import surprises
 from .mirror.batch import mirror_sweep
 from .mirror.solve import solve_mirror
 from .model.mdp import MDP
+from .model.objective_text import parse_objective
 from .model.objectives import alpha_fair, atkinson, entropy, gini, leximin, max_min
 from .model.problem import Problem
 from .model.quota import Quota
@@ -112,6 +113,7 @@ __all__ = [
     "max_min",
     "mirror_sweep",
     "mixing_time",
+    "parse_objective",
     "parse_quota",
     "parse_quotas",
     "plots",

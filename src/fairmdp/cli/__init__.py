@@ -24,6 +24,7 @@ COMMANDS = {
     "scenarios": "List the ready-made problems and their parameters.",
     "new": "Write a ready-made problem as a file to edit.",
     "solve": "Find the best fair policy, with proof.",
+    "welfare": "Find the policy that a principle of fairness prefers, with proof.",
     "verify": "Check a kept solution from the data alone.",
     "audit": "Judge a policy that is there already, and mend it.",
     "frontier": "What fairness costs: the best gain for every share owed.",

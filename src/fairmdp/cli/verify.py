@@ -13,6 +13,7 @@ from fairmdp.certificate.facts import MOST_TOL
 from fairmdp.cli.exit_codes import BAD_PROBLEM, SOLVED
 from fairmdp.cli.options import json_option, option, options, problem_options
 from fairmdp.cli.words import FILE
+from fairmdp.solution.welfare_file import read_either
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,9 @@ class _Options:
         show_default=True,
         help="Largest gap that may be called optimal, relative to the span of the rewards.",
     )
+    names_only: bool = option(
+        "--names-only", is_flag=True, help="Of an answer of welfare --names-only: set aside what quotas ask."
+    )
     as_json: bool = json_option("verdict")
 
 
@@ -36,16 +40,27 @@ class _Options:
 def verify(source: io.Source, solution_file: str, options: _Options) -> None:
     """Re-derive every claim of SOLUTION from the problem SOURCE; no solver is involved.
 
-    Name the problem as you did when it was solved, with the same --rho, --quota and --param.
+    SOLUTION is what solve -o or welfare -o wrote. Name the problem as you did then, with the same --rho,
+    --quota and --param.
     """
     problem = source.problem()
-    solution = fm.Solution.load(solution_file)
-    verdict = fm.verify(problem, solution, exact=options.exact, tol=options.tol)
-    if options.as_json:
-        click.echo(views.as_json(views.verdict_data(problem, verdict)))
+    if options.names_only:
+        problem = problem.with_sets_unbounded()
+    answer = read_either(solution_file)
+    verdict: fm.Verdict | fm.WelfareVerdict
+    if isinstance(answer, fm.WelfareSolution):
+        verdict = fm.verify(problem, answer, exact=options.exact, tol=options.tol)
+        data, text = views.welfare_verdict_data(verdict), views.welfare_verdict_text(solution_file, verdict)
+        claimed = answer.solution
     else:
-        click.echo(views.verdict_text(solution_file, problem, verdict))
-        if solution.provenance.get("problem") != problem.digest:
+        verdict = fm.verify(problem, answer, exact=options.exact, tol=options.tol)
+        data, text = views.verdict_data(problem, verdict), views.verdict_text(solution_file, problem, verdict)
+        claimed = answer
+    if options.as_json:
+        click.echo(views.as_json(data))
+    else:
+        click.echo(text)
+        if claimed.provenance.get("problem") != problem.digest:
             again = "name the problem as you did when it was solved, with the same --rho, --quota and --param"
             click.echo(f"  {again}")
     sys.exit(SOLVED if verdict.ok else BAD_PROBLEM)

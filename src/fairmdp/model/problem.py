@@ -262,6 +262,11 @@ class Problem(ReadOnly):
         other._set_bounds(lower, upper)
         return other
 
+    def with_sets_unbounded(self) -> Problem:
+        """Return the same problem whose quotas on sets only name them; those with weights stay."""
+        idle = ~self.weighted
+        return self.with_bounds(np.where(idle, 0.0, self.at_least), np.where(idle, 1.0, self.at_most))
+
     def with_stated_bounds(
         self, at_least: ArrayLike | None = None, at_most: ArrayLike | None = None
     ) -> Problem:

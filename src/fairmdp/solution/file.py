@@ -70,7 +70,7 @@ def read(path: str | PathLike[str]) -> Solution:
     """Read a solution that `write` wrote; the message of an error begins with the path and the field."""
     data = read_bytes(path, MAX_BYTES)
     try:
-        return _solution(parsed(data))
+        return solution_of(parsed(data))
     except FormatError as error:
         raise FormatError(f"{os.fsdecode(path)}: {error}") from None
     except RecursionError:
@@ -154,7 +154,8 @@ def _refuse_constant(text: str) -> NoReturn:
     raise FormatError(f"not valid JSON: {text} is no number; what is not finite is written as null")
 
 
-def _solution(raw: Any) -> Solution:
+def solution_of(raw: Any) -> Solution:
+    """The solution of what `solution_to_dict` returned."""
     if isinstance(raw, dict) and "fairmdp_estimate" in raw:
         raise FormatError(
             "this is what learn has kept, not a solution\n  fairmdp certify proves it from samples"

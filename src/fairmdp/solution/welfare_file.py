@@ -8,15 +8,18 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Callable
 from os import PathLike
-from typing import Any
+from typing import Any, TypeVar
 
 from fairmdp.errors import FormatError, ProblemError
 from fairmdp.files import read_bytes, write_bytes
 from fairmdp.model.objectives import Objective, parameters_of, stated_objective
 from fairmdp.solution import file
-from fairmdp.solution.solution import Status
+from fairmdp.solution.solution import Solution, Status
 from fairmdp.solution.welfare import Level, WelfareSolution
+
+Answer = TypeVar("Answer")
 
 VERSION = 1
 VERSION_FIELD = "fairmdp_welfare"
@@ -38,9 +41,23 @@ def write(fair: WelfareSolution, path: str | PathLike[str]) -> None:
 
 def read(path: str | PathLike[str]) -> WelfareSolution:
     """Read an answer that `write` wrote; the message of an error begins with the path and the field."""
+    return _read(path, _welfare)
+
+
+def read_either(path: str | PathLike[str]) -> Solution | WelfareSolution:
+    """Read a solution, or an answer about welfare, whichever a file holds."""
+    return _read(
+        path,
+        lambda raw: (
+            _welfare(raw) if isinstance(raw, dict) and VERSION_FIELD in raw else file.solution_of(raw)
+        ),
+    )
+
+
+def _read(path: str | PathLike[str], build: Callable[[Any], Answer]) -> Answer:
     data = read_bytes(path, file.MAX_BYTES)
     try:
-        return _welfare(file.parsed(data))
+        return build(file.parsed(data))
     except (FormatError, ProblemError) as error:
         raise FormatError(f"{os.fsdecode(path)}: {error}") from None
     except RecursionError:
@@ -70,7 +87,7 @@ def _welfare(raw: Any) -> WelfareSolution:
     if raw[VERSION_FIELD] != VERSION:
         raise FormatError(f"{VERSION_FIELD}: expected the format {VERSION}")
     file._check_fields(raw, _FIELDS, ("rows", "sensitivities"))
-    solution = file._solution(raw["solution"])
+    solution = file.solution_of(raw["solution"])
     K, S = len(solution.quota_names), solution.bias.size
     over = file._each(raw, "over", file._text)
     sizes = {"marginals": len(over), "prices": K, "bias": S}

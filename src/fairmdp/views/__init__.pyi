@@ -28,6 +28,13 @@ from .text import (
     solution_text,
     verdict_text,
 )
+from .welfare import (
+    welfare_data,
+    welfare_json,
+    welfare_text,
+    welfare_verdict_data,
+    welfare_verdict_text,
+)
 
 __all__ = [
     "Occasion",
@@ -58,4 +65,9 @@ __all__ = [
     "solution_text",
     "verdict_data",
     "verdict_text",
+    "welfare_data",
+    "welfare_json",
+    "welfare_text",
+    "welfare_verdict_data",
+    "welfare_verdict_text",
 ]

@@ -40,12 +40,10 @@ def solution_text(name: str, problem: Problem, solution: Solution, free: Solutio
     """Answer first, proof beside it, detail below. `free` is the solution without quotas."""
     data = solution_data(problem, solution, free, most=MAX_ROWS)
     lines = [f"{name}: {size_text(problem)}; {data['method']}", ""]
-    if data["infeasible"] is not None:
-        lines += _infeasible_lines(data["infeasible"])
-    elif data["status"] == Status.INFEASIBLE:
-        lines.append("infeasible: no policy meets the quotas, which bias and prices prove; why was not asked")
+    if data["status"] == Status.INFEASIBLE:
+        lines += infeasible_lines(data["infeasible"])
     else:
-        lines += [*_gain_lines(data), "", *_quota_table(data), "", *_policy_lines(data["policy"])]
+        lines += [*_gain_lines(data), "", *_quota_table(data), "", *policy_lines(data["policy"])]
     return "\n".join([*lines, *_notes(data)])
 
 
@@ -229,7 +227,10 @@ def simulation_text(source: str, data: Json) -> str:
     return "\n".join([*lines, *_notes(data)])
 
 
-def _infeasible_lines(why: Json) -> list[str]:
+def infeasible_lines(why: Json | None) -> list[str]:
+    """Why quotas cannot be met, and what can."""
+    if why is None:
+        return ["infeasible: no policy meets the quotas, which bias and prices prove; why was not asked"]
     lines = [f"infeasible: {why['headline']}", *(f"  {line}" for line in why["lines"])]
     return lines + ([f"  nearest quotas that can be met: {listed(why['nearest'])}"] if why["nearest"] else [])
 
@@ -270,7 +271,8 @@ def _quota_table(data: Json) -> list[str]:
     return [*_table(rows), *_more(data["of_quotas"], "quotas with more slack")]
 
 
-def _policy_lines(policy: Json) -> list[str]:
+def policy_lines(policy: Json) -> list[str]:
+    """What a policy does in each state, or in how many it is random."""
     random, states = policy["random"], policy["of_states"]
     if states > MAX_ROWS:
         rest = ", deterministic in the others" if random < states else ""

@@ -21,10 +21,13 @@ from fairmdp.solution.solution import Note, Remark, Solution, Status
 from fairmdp.solution.welfare import Level, WelfareSolution
 from fairmdp.solvers.columns import Search
 from fairmdp.solvers.connect import uniform_spread
+from fairmdp.solvers.lp import solve_lp
 from fairmdp.welfare.setting import Setting
 
 METHOD = "welfare"
 _PULLS = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)  # of the policy that connects classes, shares of time
+_KEEPING = 1e-12  # share by which utilities are lowered, so that rounding leaves a policy that earns more
+_LP_PAIRS = 2_000  # up to here the gain decides between the best policies: more take seconds
 _PRICED = 1e-7  # a group with a smaller weight in a level does not hold it down
 
 
@@ -129,6 +132,20 @@ def connected(account: Account, found: WelfareSolution, search: Mixing) -> Welfa
         if best.status is Status.OPTIMAL:
             break
     return best
+
+
+def that_earns_most(account: Account, found: WelfareSolution, search: Mixing) -> WelfareSolution:
+    """The policy with the same utilities that earns most, where it is proved to be as good."""
+    problem = account.setting.problem
+    if found.status is not Status.OPTIMAL or problem.mdp.n_pairs > _LP_PAIRS:
+        return found
+    kept, rows = problem.at_least.copy(), list(account.setting.rows)
+    kept[rows] = np.maximum(kept[rows], found.solution.shares[rows] - _KEEPING)
+    best = solve_lp(problem.with_bounds(np.minimum(kept, problem.at_most)), tol=account.tol)
+    if not best.has_policy or not best.gain > found.gain:
+        return found
+    fair = account.claim(problem.mdp.per_step(best.policy), *search.witness, levels=found.levels)
+    return fair if fair.status is Status.OPTIMAL else found
 
 
 def _worth(fair: WelfareSolution) -> tuple[bool, float]:

@@ -20,20 +20,17 @@ from fairmdp.solution.solution import Status
 from fairmdp.solution.welfare import Level, WelfareSolution
 from fairmdp.solvers.auto import solve
 from fairmdp.solvers.columns import EXACT, PENALTIES
-from fairmdp.solvers.lp import solve_lp
 from fairmdp.solvers.prices import price_box, tightened
 from fairmdp.solvers.request import Request
-from fairmdp.welfare.answer import Account, connected, infeasible
+from fairmdp.welfare.answer import Account, connected, infeasible, that_earns_most
 from fairmdp.welfare.master import WelfareMaster
-from fairmdp.welfare.search import MARGIN, add_uniform, begun, clean_occupancy
+from fairmdp.welfare.search import MARGIN, add_uniform, begun, clean_occupancy, master_of
 from fairmdp.welfare.setting import Setting
 from fairmdp.welfare.shapes import Least
 
 _FINER = (1e-8, 1e-10, 1e-11)  # gaps of a level: later ones move by many times what earlier ones are off
 _KEPT = 1e-9  # share by which a level is lowered once it is kept, so that rounding leaves a mixture
-_KEEPING = 1e-12  # the same for the linear program that looks for the best gain
 _HOLDING = 1e-4  # a group with a smaller part of the largest weight may not hold the level down
-_LP_PAIRS = 20_000  # up to here the gain decides between the best policies
 
 
 def leximin_answer(setting: Setting, request: Request) -> WelfareSolution:
@@ -57,21 +54,7 @@ def leximin_answer(setting: Setting, request: Request) -> WelfareSolution:
         return found
     if found.status is not Status.OPTIMAL:
         found = connected(account, found, ladder)
-    return _that_earns_most(account, found, ladder)
-
-
-def _that_earns_most(account: Account, found: WelfareSolution, ladder: _Ladder) -> WelfareSolution:
-    """The policy with the same utilities that earns most, where it is proved to be as good."""
-    problem = account.setting.problem
-    if found.status is not Status.OPTIMAL or problem.mdp.n_pairs > _LP_PAIRS:
-        return found
-    kept, rows = problem.at_least.copy(), list(account.setting.rows)
-    kept[rows] = np.maximum(kept[rows], found.solution.shares[rows] - _KEEPING)
-    best = solve_lp(problem.with_bounds(np.minimum(kept, problem.at_most)), tol=account.tol)
-    if not best.has_policy or not best.gain > found.gain:
-        return found
-    fair = account.claim(problem.mdp.per_step(best.policy), *ladder.search.witness, levels=found.levels)
-    return fair if fair.status is Status.OPTIMAL else found
+    return that_earns_most(account, found, ladder)
 
 
 class _Ladder:
@@ -83,7 +66,7 @@ class _Ladder:
         self.is_open, self.floors = np.ones(K, bool), np.zeros(K)  # floors in shares
         self.levels: list[Level] = []
         self.broken = 0.0
-        self.search = begun(setting, request, Least(setting.box), paid=False)
+        self.search = begun(setting, request, master_of(setting, Least(setting.box)), paid=False)
         self.search.ceilings = []
         add_uniform(self.search)
 

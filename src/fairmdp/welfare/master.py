@@ -7,8 +7,8 @@
 
 The price of a quota and the worth of a utility are the duals of its row. A group that a welfare does not
 count (in leximin those of earlier levels) may have a quota in its own row instead. W is described by tangents
-and rows from above (`shapes`), which are added until none is missing; the value that is reported is W at the
-mixture, never the program's own.
+and rows from above (`shapes`), which are added until they are as near as asked; the value that is reported is
+W at the mixture, never the program's own.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ class WelfareMaster:
         self._lower, self._upper = np.flatnonzero(np.isfinite(low)), np.flatnonzero(np.isfinite(high))
         self._utilities, self._shape, self._n_rows = utilities, shape, low.size
         self.penalty = PENALTIES[0]
+        self.accuracy = 0.0  # of the value, below which no more tangents are added
         program = self._program = Program()
         self._sum = program.row(1.0, 1.0)
         at_least = [program.row(low[k], FREE) for k in self._lower]
@@ -95,12 +96,11 @@ class WelfareMaster:
             self._program.cost(column, -self.penalty)
         for _ in range(_CUTS):
             values, duals = self._program.run()
-            if not self._shape.cut(self._program, values):
+            weights, broken = np.maximum(values[self._columns], 0.0), float(values[self._stretch].sum())
+            z = np.clip(values[self._z], self._shape.box.low, self._shape.box.high)
+            value = float(weights @ self._gains) + self._shape.value(z) - self.penalty * broken
+            if self._program.value - value <= self.accuracy or not self._shape.cut(self._program, values):
                 break
-        weights = np.maximum(values[self._columns], 0.0)
-        broken = float(values[self._stretch].sum())
-        z = np.clip(values[self._z], self._shape.box.low, self._shape.box.high)
-        value = float(weights @ self._gains) + self._shape.value(z) - self.penalty * broken
         mu = np.zeros(self._n_rows)
         mu[self._lower] += np.maximum(duals[self._bounds[0]], 0)
         mu[self._upper] += np.minimum(duals[self._bounds[1]], 0)

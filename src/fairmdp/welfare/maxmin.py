@@ -57,9 +57,7 @@ def solve_max_min(problem: Problem, *, leximin: bool = False, tol: float = 1e-6)
     if not groups.any():
         raise ProblemError("there are no groups: name them as quotas, with at_least=0 if nothing is owed")
     began = time.perf_counter()
-    problem = problem.with_bounds(
-        np.where(groups, 0.0, problem.at_least), np.where(groups, 1.0, problem.at_most)
-    )
+    problem = problem.with_sets_unbounded()
     least, limit = (_leximin_shares if leximin else _common_share)(problem, groups, tol)
     solution = solve_lp(problem.with_bounds(np.where(groups, least, problem.at_least)), tol=tol)
     if solution.status is Status.INFEASIBLE:

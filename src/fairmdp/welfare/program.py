@@ -50,6 +50,11 @@ class Program:
         """Change the bounds of a row."""
         self._highs.changeRowBounds(row, low, high)
 
+    @property
+    def value(self) -> float:
+        """What the last solution earns."""
+        return float(self._highs.getInfo().objective_function_value)
+
     def run(self) -> tuple[Floats, Floats]:
         """Solve; values of the columns, and what one more unit on the right of each row would cost."""
         self._highs.run()

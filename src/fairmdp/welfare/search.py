@@ -29,6 +29,7 @@ MARGIN = 1e-10
 
 _ENOUGH = 0.5  # of the best least utility, at which every group has something to begin with
 _LITTLE = 1e-4  # utility, of the largest, below which a first policy is no good place to begin
+_TIGHTER = 0.02  # part of the gap to reach, up to which tangents are added
 _UNITS = 3  # searches at most until the unit of gaps, which depends on the welfare, is known
 
 
@@ -37,7 +38,8 @@ class WelfareSearch:
 
     def __init__(self, setting: Setting, request: Request) -> None:
         self._setting, self._request, self.broken = setting, request, math.inf
-        self._search = begun(setting, request, shape_of(setting.in_box, setting.box))
+        self._master = master_of(setting, shape_of(setting.in_box, setting.box))
+        self._search = begun(setting, request, self._master)
         self.hopeless: Search | None = None  # the search that proved that some group can have nothing
 
     @property
@@ -56,7 +58,8 @@ class WelfareSearch:
         first = setting.scaled.of(add_uniform(search))
         if not needs_everybody(setting.objective) or float(first.min()) > _LITTLE:
             return
-        phase = begun(setting, self._request, shape_of(MaxMin(), setting.box), paid=False)
+        least = master_of(setting, shape_of(MaxMin(), setting.box))
+        phase = begun(setting, self._request, least, paid=False)
         add_uniform(phase)
         phase.master.penalty = PENALTIES[1]
         broken = phase.run(phase.master.solve()[1], 0.1 * SERVED, _enough)
@@ -74,6 +77,7 @@ class WelfareSearch:
             search.master.penalty = penalty
             for _ in range(_UNITS):
                 tol = 0.5 * self._tol(value)
+                self._master.accuracy = _TIGHTER * tol
                 self.broken = search.run(mu, tol, _never, self._reporter(), eager=penalty < PENALTIES[-1])
                 value, mu = search.value, search.witness[1]
                 if self.broken > EXACT or search.upper - value <= 0.8 * self._tol(value):
@@ -114,10 +118,13 @@ class WelfareSearch:
         return report
 
 
-def begun(setting: Setting, request: Request, shape: Shape, *, paid: bool = True) -> Search:
-    """A search without columns, for quotas that are tightened so that they hold in spite of small errors."""
-    low, high = tightened(*price_box(setting.priced), MARGIN)
-    master = WelfareMaster(low, high, setting.scaled, shape)
+def master_of(setting: Setting, shape: Shape) -> WelfareMaster:
+    """A master for quotas that are tightened so that they hold in spite of small errors."""
+    return WelfareMaster(*tightened(*price_box(setting.priced), MARGIN), setting.scaled, shape)
+
+
+def begun(setting: Setting, request: Request, master: WelfareMaster, *, paid: bool = True) -> Search:
+    """A search without columns."""
     return Search(setting.backend(paid=paid), master, request.deadline)
 
 

@@ -13,7 +13,7 @@ from fairmdp.solution.welfare import WelfareSolution
 from fairmdp.solvers.auto import solve
 from fairmdp.solvers.columns import EXACT
 from fairmdp.solvers.request import Progress, Request
-from fairmdp.welfare.answer import Account, connected, infeasible, unserved
+from fairmdp.welfare.answer import Account, connected, infeasible, that_earns_most, unserved
 from fairmdp.welfare.leximin import leximin_answer
 from fairmdp.welfare.search import WelfareSearch
 from fairmdp.welfare.setting import Setting, setting_of
@@ -45,7 +45,8 @@ def solve_welfare(
     over
         Names of the groups; without them all rows that are sets.
     reward
-        Weight of the gain beside W; leximin has none: there the gain decides between what is left.
+        Weight of the gain beside W. At 0, and for leximin, which takes none, the gain decides between
+        policies with the same utilities (up to 2,000 pairs).
     tol
         Certified gap up to which the answer is called optimal, relative to the welfare's own unit: the span
         of the utilities for what is measured in it, the sum of the weights for logarithms, the welfare's size
@@ -90,6 +91,8 @@ def _answer(setting: Setting, request: Request) -> WelfareSolution:
         if asked.status is Status.INFEASIBLE:
             return infeasible(account, asked)
     found = account.claim(search.policy(), *search.witness)
-    if found.status is Status.OPTIMAL or stopped:
+    if stopped:
         return found
-    return connected(account, found, search)
+    if found.status is not Status.OPTIMAL:
+        found = connected(account, found, search)
+    return found if setting.reward else that_earns_most(account, found, search)

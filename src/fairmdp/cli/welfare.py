@@ -1,0 +1,96 @@
+"""``fairmdp welfare``: the policy that a principle of fairness prefers, with proof."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import dataclass
+
+import click
+
+import fairmdp as fm
+from fairmdp import io, views
+from fairmdp.cli.exit_codes import OF_STATUS
+from fairmdp.cli.options import (
+    POSITIVE,
+    check_folder,
+    check_policy_file,
+    json_option,
+    option,
+    options,
+    problem_options,
+)
+from fairmdp.cli.solve import show_progress
+from fairmdp.cli.words import FILE
+
+
+@dataclass(frozen=True)
+class _Options:
+    principle: str = option(
+        "--by", default="nash", show_default=True, metavar="PRINCIPLE",
+        help="utilitarian, nash, alpha=2, atkinson=0.5, gini, gini=4,2,1, entropy, max-min or leximin.",
+    )  # fmt: skip
+    over: tuple[str, ...] = option(
+        "--over", multiple=True, metavar="NAME",
+        help="A group to count.  [default: all quotas that are sets]  Repeatable.",
+    )  # fmt: skip
+    gain: float = option(
+        "--gain", default=0.0, show_default=True, help="Weight of the gain beside the welfare."
+    )
+    names_only: bool = option(
+        "--names-only", is_flag=True, help="Quotas name the groups; what they ask for is set aside."
+    )
+    tol: float = option("--tol", default=1e-6, show_default=True, help="Certified gap that is optimal.")
+    seconds: float | None = option(
+        "--seconds", type=POSITIVE, help="Time to stop at, with the best policy by then."
+    )
+    as_json: bool = json_option("answer")
+    out: str | None = option("--out", "-o", type=FILE, help="Keep the answer in this file (JSON).")
+    policy: str | None = option(
+        "--policy", type=FILE, help="Write the policy by names of states and actions, as .csv or .json."
+    )
+
+
+@click.command()
+@problem_options
+@options(_Options)
+def welfare(source: io.Source, options: _Options) -> None:
+    """Find the policy of SOURCE that a principle of fairness prefers, where nobody knows the quotas.
+
+    What is judged are the groups' long-run shares or means. Quotas hold all the same, unless --names-only.
+
+    \b
+    fairmdp welfare jobs --by nash --names-only
+    fairmdp welfare jobs --by gini --gain 0.5 -o fair.json
+    fairmdp verify jobs fair.json
+    """
+    check_folder("--out", options.out)
+    check_policy_file("--policy", options.policy)
+    problem = source.problem()
+    if options.names_only:
+        problem = problem.with_sets_unbounded()
+    watched = None if options.as_json or not sys.stderr.isatty() else show_progress
+    fair = fm.solve_welfare(
+        problem, fm.parse_objective(options.principle), over=options.over or None, reward=options.gain,
+        tol=options.tol, seconds=options.seconds, progress=watched,
+    )  # fmt: skip
+    if options.as_json:
+        click.echo(views.welfare_json(fair))
+    else:
+        click.echo(views.welfare_text(source.target, problem, fair))
+    _write(problem, fair, source, options)
+    sys.exit(OF_STATUS[fair.status])
+
+
+def _write(problem: fm.Problem, fair: fm.WelfareSolution, source: io.Source, options: _Options) -> None:
+    """Write what was asked for, and say so."""
+    if options.out is not None:
+        fair.save(options.out)
+        if not options.as_json:
+            names_only = ["--names-only"] if options.names_only else []
+            again = shlex.join([*source.words, options.out, *names_only])
+            click.echo(f"  saved   {options.out}   (recheck: fairmdp verify {again})")
+    if options.policy is not None and fair.has_policy:
+        fm.Policy.of(problem, fair.solution).save(options.policy)
+        if not options.as_json:
+            click.echo(f"  saved   {options.policy}")

@@ -1,0 +1,144 @@
+"""An answer of `solve_welfare`, as plain data and in words; the fields of its file say the rest."""
+
+from __future__ import annotations
+
+import json
+import math
+
+from fairmdp.certificate.welfare import WelfareVerdict
+from fairmdp.model.objective_text import objective_text
+from fairmdp.model.problem import Problem
+from fairmdp.solution.solution import Status
+from fairmdp.solution.welfare import WelfareSolution
+from fairmdp.solution.welfare_file import welfare_to_dict
+from fairmdp.views.data import Json, solution_data
+from fairmdp.views.format import MAX_ROWS, columns, fixed, interval, listed, price, worst_slack
+from fairmdp.views.text import infeasible_lines, policy_lines, size_text
+
+_CLAIMS = {
+    Status.OPTIMAL: "optimal: no policy that meets the quotas has more than",
+    Status.FEASIBLE: "fair: no policy that meets the quotas has more than",
+    Status.UNDECIDED: "not proved fair: no policy that meets the quotas has more than",
+}
+_MEANINGS = {
+    Status.OPTIMAL: "every quota is met and no policy has more welfare, within the tolerance",
+    Status.FEASIBLE: "every quota is met, and a better policy may exist",
+    Status.INFEASIBLE: "no policy meets the quotas, or none gives every group something",
+    Status.UNDECIDED: "neither a policy with a welfare nor the absence of one was proved",
+}
+_STEEP = 1e-9  # a smaller sensitivity is none
+
+
+def welfare_json(fair: WelfareSolution) -> str:
+    """What an answer's file holds, on one line."""
+    return json.dumps(welfare_to_dict(fair), allow_nan=False)
+
+
+def welfare_data(problem: Problem, fair: WelfareSolution) -> Json:
+    """What was maximised, what is proved of it, and what each group gets."""
+    steep = fair.sensitivities
+    return {
+        "status": fair.status.value,
+        "principle": objective_text(fair.objective),
+        "reward": fair.reward,
+        "per": problem.mdp.per,
+        "welfare": fair.welfare,
+        "upper": fair.welfare_upper,
+        "gap": fair.gap,
+        "gain": fair.gain,
+        "worst_slack": fair.worst_slack,
+        "groups": [row._asdict() for row in fair.rows],
+        "levels": [
+            {"value": level.value, "groups": list(level.groups), "sensitivity": steep[k]}
+            for k, level in enumerate(fair.levels)
+        ],
+        "quotas_can_be_met": fair.solution.status is not Status.INFEASIBLE,
+        "solution": solution_data(problem, fair.solution, most=MAX_ROWS),
+    }
+
+
+def welfare_text(name: str, problem: Problem, fair: WelfareSolution) -> str:
+    """Answer first, proof beside it, then what each group gets, and the policy."""
+    data = welfare_data(problem, fair)
+    inner = data["solution"]
+    lines = [f"{name}: {size_text(problem)}; {_asked(data)}", ""]
+    if not data["quotas_can_be_met"]:
+        return "\n".join([*lines, *infeasible_lines(inner["infeasible"])])
+    if data["status"] == Status.INFEASIBLE:
+        return "\n".join([*lines, *_unserved(data)])
+    lines += [*_welfare_lines(data), "", *_group_table(data), *_level_table(data), ""]
+    lines += policy_lines(inner["policy"])
+    return "\n".join([*lines, *(f"  note    {note}" for note in inner["notes"])])
+
+
+def welfare_verdict_data(verdict: WelfareVerdict) -> Json:
+    """What was proved of an answer from the data alone."""
+    names = ("ok", "welfare", "upper", "gap", "gain", "worst_slack", "levels", "messages", "exact")
+    taken = {name: getattr(verdict, name) for name in names}
+    return taken | {"status": verdict.status.value, "meaning": _MEANINGS[verdict.status]}
+
+
+def welfare_verdict_text(name: str, verdict: WelfareVerdict) -> str:
+    """Whether an answer was confirmed, and what was proved."""
+    data = welfare_verdict_data(verdict)
+    arithmetic = "rational arithmetic" if data["exact"] else "floating point with outward rounding"
+    lines = [
+        f"{name}: {'confirmed' if data['ok'] else 'NOT CONFIRMED'} in {arithmetic}",
+        f"  proved  {data['status']}: {data['meaning']}",
+    ]
+    if math.isfinite(data["welfare"][0]):
+        (low, high), (gain_low, gain_high) = data["welfare"], data["gain"]
+        lines += [
+            f"  welfare in {interval(low, high, '.12g')}, at most {data['upper']:.12g} "
+            f"for any policy that meets the quotas: gap {data['gap']:.2g}",
+            f"  gain    in {interval(gain_low, gain_high, '.12g')}   {worst_slack(data['worst_slack'])}",
+        ]
+    lines += [f"  level {k}  {value:.12g}" for k, value in enumerate(data["levels"], start=1)]
+    return "\n".join([*lines, *(f"  wrong   {message}" for message in data["messages"])])
+
+
+def _asked(data: Json) -> str:
+    """What was maximised, in words."""
+    gain = f" + {data['reward']:g} gain" if data["reward"] else ""
+    return f"welfare of long-run means: {data['principle']}{gain}"
+
+
+def _welfare_lines(data: Json) -> list[str]:
+    welfare, upper = fixed(data["welfare"], 6), fixed(data["upper"], 6)
+    what = "least   " if data["principle"] == "leximin" else "welfare "
+    claim = f"{_CLAIMS[Status(data['status'])]} {upper} (gap {data['gap']:.1e})"
+    per = f" per {data['per']}" if data["per"] else ""
+    return [
+        f"  {what}{welfare}   {claim}",
+        f"  gain    {fixed(data['gain'], 6)}{per}   {worst_slack(data['worst_slack'])}",
+    ]
+
+
+def _unserved(data: Json) -> list[str]:
+    """Why a welfare is minus infinity under every policy."""
+    level = data["levels"][0]
+    return [
+        f"infeasible: no policy gives {listed(level['groups'])} more than {max(level['value'], 0.0):.1e}",
+        f"  {data['principle']} asks for something for everybody: leave that group out, or take gini",
+    ]
+
+
+def _group_table(data: Json) -> list[str]:
+    rows = [["group", "gets", "one more is worth"]]
+    shown = sorted(data["groups"], key=lambda row: row["utility"])[:MAX_ROWS]
+    if len(data["groups"]) <= MAX_ROWS:
+        shown = data["groups"]
+    rows += [[row["name"], fixed(row["utility"]), price(row["marginal"])] for row in shown]
+    left = len(data["groups"]) - len(shown)
+    return columns(rows) + ([f"  ... and {left} groups that get more"] if left else [])
+
+
+def _level_table(data: Json) -> list[str]:
+    """Levels of leximin: who holds each down, and how far earlier ones move it."""
+    if not data["levels"]:
+        return []
+    rows = [["level", "at most", "held down by", "moves per unit of earlier ones"]]
+    for k, level in enumerate(data["levels"], start=1):
+        moves = f"{level['sensitivity']:.3g}" if level["sensitivity"] > _STEEP else "-"
+        rows.append([str(k), fixed(level["value"], 6), listed(level["groups"], 5), moves])
+    return ["", *columns(rows)]
