@@ -114,3 +114,110 @@ def test_tangents_end_once_they_are_near_enough(monkeypatch):
     monkeypatch.setattr(fm.welfare.program.Program, "run", lambda self: runs.append(1) or run(self))
     fair = fm.solve_welfare(THREE.with_sets_unbounded(), fm.atkinson(2), reward=1.0, tol=1e-7)
     assert fair.status == "optimal" and len(runs) < 30 * fair.counters["columns"]
+
+
+def nurse():
+    """A day reaches 10, 4 or 2 patients; of parts t of the days, u = (10, 4, 2) t."""
+    mdp = fm.MDP([[1.0]] * 3, [1.0] * 3, [0] * 3, states=["day"], actions=["north", "middle", "south"])
+    rows = {"north": [10.0, 0, 0], "middle": [0, 4.0, 0], "south": [0, 0, 2.0]}
+    return fm.Problem(mdp, [fm.Utility(name, weights=each) for name, each in rows.items()])
+
+
+def test_principles_side_by_side():
+    """Closed forms: all for the north, a third each, one over the square root, all alike."""
+    names = ["north", "middle", "south"]
+    seen = fm.compare(
+        nurse(), principles=["utilitarian", "nash", fm.alpha_fair(2), "gini", "max-min"], over=names
+    )
+    roots = np.sqrt([10, 4, 2])
+    for label, utilities in (
+        ("utilitarian", [10, 0, 0]),
+        ("nash", [10 / 3, 4 / 3, 2 / 3]),
+        ("alpha=2", roots / (1 / roots).sum()),
+        ("gini", [20 / 7, 20 / 7, 0]),
+        ("max-min", np.full(3, 1 / 0.85)),
+    ):
+        np.testing.assert_allclose(list(seen.policies[label].by_group.values()), utilities, atol=2e-3)
+    assert seen.policies["max-min"].jain == pytest.approx(1) and seen.policies["nash"].gini == pytest.approx(
+        1 / 3
+    )
+    free = seen.policies["no quotas"].by_group  # every policy earns the same here
+    best = max(free, key=free.get)
+    assert seen.pays("max-min") == {best: pytest.approx(free[best] - 1 / 0.85)}
+    assert seen.to_table()["jain"][-1] == pytest.approx(1)
+
+
+def test_compare_takes_principles(run):
+    code, out, _ = run("compare", "jobs", "--by", "all")
+    head = out.splitlines()[2].split()
+    assert code == 0 and head == [
+        "fair",
+        "no",
+        "quotas",
+        "max-min",
+        "uniform",
+        "utilitarian",
+        "nash",
+        "alpha=2",
+        "gini",
+        "leximin",
+    ]
+    assert "pays most" in out and "Jain" in out
+    code, out, _ = run("compare", "jobs", "--by", "nash", "--json")
+    seen = json.loads(out)
+    assert seen["nash"]["pays"]["client1"] == pytest.approx(0.4317 - 0.2882, abs=1e-4)
+    assert seen["no quotas"]["pays"] == {}
+
+
+def test_a_principle_that_no_policy_meets_is_left_out():
+    seen = fm.compare(_unreachable(), principles=["nash", "gini"])
+    assert "nash" not in seen.policies and "gini" in seen.policies
+    assert seen.left_out == ("nash, because its best policy is not known: it is infeasible",)
+
+
+def test_the_fair_point_moves_with_alpha_and_with_the_weight_of_the_gain():
+    """Where a day is worth t^a of the k-th rate, alpha-fair parts are in proportion to rate^(1/alpha - 1)."""
+    alphas, rates = [0.5, 1, 2, 8], np.array([10.0, 4.0, 2.0])
+    path = fm.welfare_frontier(nurse(), "alpha", alphas, over=["north", "middle", "south"], tol=1e-9)
+    for alpha, fair in zip(alphas, path.answers, strict=True):
+        parts = rates ** (1 / alpha - 1)
+        np.testing.assert_allclose(fair.utilities, rates * parts / parts.sum(), rtol=1e-3)
+    free = JOBS.with_sets_unbounded()
+    by_gain = fm.welfare_frontier(free, "gain", [0, 1, 1e4], objective=fm.gini())
+    assert by_gain.answers[-1].gain == pytest.approx(fm.solve(free).gain, abs=1e-6)
+    table = by_gain.to_table()
+    assert (
+        table["weight_of_gain"] == [0, 1, 1e4]
+        and len(table["gain"]) == 3
+        and table["gain"][1] > table["gain"][0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: fm.welfare_frontier(JOBS, "beta"), "along is 'beta', expected alpha or gain"),
+        (lambda: fm.welfare_frontier(JOBS, objective=fm.gini()), "alpha_fair or atkinson to follow"),
+        (lambda: fm.welfare_frontier(JOBS, values=[-1]), "expected numbers of 0 or more"),
+        (lambda: fm.compare(nurse()), "there are no groups to compare"),
+    ],
+)
+def test_paths_that_make_no_sense_are_refused(call, words):
+    with pytest.raises(fm.ProblemError, match=words):
+        call()
+
+
+def test_the_path_on_the_command_line(run):
+    code, out, _ = run(
+        "welfare", "jobs", "--names-only", "--along", "alpha", "--values", "0:2:3", "--csv", "path.csv"
+    )
+    assert code == 0 and "  1       0.660682   -             -0.985492" in out
+    with open("path.csv") as file:
+        assert file.readline() == "alpha,status,gain,worst_slack,welfare,upper,client1,client2\n"
+    code, out, _ = run("welfare", "jobs", "--along", "gain", "--values", "0,1", "--by", "gini", "--json")
+    assert code == 0 and json.loads(out)["points"]["worst_slack"][1] == pytest.approx(0.0442, abs=1e-4)
+    assert run("welfare", "jobs", "--values", "0,1")[0] == 2
+    assert run("welfare", "jobs", "--along", "alpha", "-o", "x.json")[0] == 2
+    fm.save(_unreachable(), "c.toml")
+    code, out, _ = run("welfare", "c.toml", "--along", "alpha", "--values", "0,1")
+    assert code == 0 and "1       infeasible" in out

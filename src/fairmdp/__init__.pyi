@@ -17,7 +17,17 @@ from .errors import (
     SolverError,
     SourceError,
 )
-from .frontiers import Comparison, Frontier, FrontierGrid, ShadowPrice, compare, frontier, frontier_grid
+from .frontiers import (
+    Comparison,
+    Frontier,
+    FrontierGrid,
+    ShadowPrice,
+    WelfareFrontier,
+    compare,
+    frontier,
+    frontier_grid,
+    welfare_frontier,
+)
 from .io import load, save
 from .io.gym_model import from_gymnasium
 from .io.strategy import save_strategy
@@ -92,6 +102,7 @@ __all__ = [
     "Stop",
     "Utility",
     "Verdict",
+    "WelfareFrontier",
     "WelfareSolution",
     "WelfareVerdict",
     "__version__",
@@ -133,4 +144,5 @@ __all__ = [
     "solve_welfare",
     "surprises",
     "verify",
+    "welfare_frontier",
 ]

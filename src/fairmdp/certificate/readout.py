@@ -5,7 +5,8 @@ The words are those of Fairlearn's MetricFrame: `by_group`, `overall`, `differen
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -120,10 +121,11 @@ class Readout(ReadOnly):
         return tuple(self.names[k] for k in np.flatnonzero(true))
 
 
-def readout(problem: Problem, policy: ArrayLike) -> Readout:
+def readout(problem: Problem, policy: ArrayLike, over: Iterable[str] | None = None) -> Readout:
     """Read off how a policy treats the groups that the quotas name, as far as the certificate proves it.
 
-    A policy whose chain has several closed classes, or whose shares cannot be proved, is refused.
+    ``over`` are the groups by name, which may have weights; without it all quotas that are sets. A policy
+    whose chain has several closed classes, or whose shares cannot be proved, is refused.
     """
     mdp = problem.mdp
     policy = checked_policy(mdp, policy)
@@ -139,4 +141,11 @@ def readout(problem: Problem, policy: ArrayLike) -> Readout:
             f"the shares of this policy cannot be proved: they may be off by {share_error:.1g}"
         )
     gain_error = max(run.gain[1] - gain, gain - run.gain[0])
-    return Readout.of(problem, x, gain, share_error, gain_error)
+    seen = Readout.of(problem, x, gain, share_error, gain_error)
+    return seen if over is None else replace(seen, weighted=_others(problem, over))
+
+
+def _others(problem: Problem, over: Iterable[str]) -> tuple[str, ...]:
+    """Names of the quotas that are not among those which are given."""
+    rows = {problem.quota_index(name) for name in over}
+    return tuple(name for k, name in enumerate(problem.names) if k not in rows)

@@ -9,6 +9,7 @@ import click
 import fairmdp as fm
 from fairmdp import io, views
 from fairmdp.cli.options import figure_option, json_option, option, options, problem_options, save_figure
+from fairmdp.model.objective_text import PRINCIPLES
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,14 @@ class _Options:
     policies: tuple[str, ...] = option(
         "--policy", multiple=True, metavar="NAME=FILE",
         help="A policy of yours as one more column, in any format that audit reads. Repeatable.",
+    )  # fmt: skip
+    principles: tuple[str, ...] = option(
+        "--by", multiple=True, metavar="PRINCIPLE",
+        help="The policy of a principle of fairness, as in welfare --by; all: the usual six. Repeatable.",
+    )  # fmt: skip
+    over: tuple[str, ...] = option(
+        "--over", multiple=True, metavar="NAME",
+        help="A group to count.  [default: all quotas that are sets]  Repeatable.",
     )  # fmt: skip
     as_json: bool = json_option("comparison")
     figure: str | None = figure_option()
@@ -29,9 +38,13 @@ def compare(source: io.Source, options: _Options) -> None:
 
     Shows what each earns, how it treats the groups that the quotas name, and which quotas it breaks. Every
     number is proved by the certificate; a policy whose shares cannot be proved is left out.
+
+    \b
+    fairmdp compare jobs --by all
+    fairmdp compare jobs --policy today=policy.csv
     """
     problem = source.problem()
-    if problem.weighted.all():
+    if problem.weighted.all() and not options.over:
         raise click.UsageError("there are no groups to compare: name some with --quota 'state>=0'")
     own = {}
     for text in options.policies:
@@ -39,7 +52,8 @@ def compare(source: io.Source, options: _Options) -> None:
         if not (name and equals and path):
             raise click.UsageError(f"--policy {text!r}: expected NAME=FILE, such as today=policy.csv")
         own[name] = io.read_policy(problem, path)
-    seen = fm.compare(problem, own)
+    principles = [one for text in options.principles for one in (PRINCIPLES if text == "all" else (text,))]
+    seen = fm.compare(problem, own, principles=principles, over=options.over or None)
     if options.as_json:
         click.echo(views.as_json(views.comparison_data(seen)))
     else:

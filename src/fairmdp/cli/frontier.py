@@ -64,7 +64,7 @@ def frontier(source: io.Source, quota: str, second: str | None, options: _Option
     if second is not None and options.cap:
         raise click.UsageError("--cap goes with one quota only")
     problem = source.problem()
-    values = _values(options.values, "--values")
+    values = values_of(options.values, "--values")
     with _engine(options.workers) as engine:
         if second is None:
             shown = _Shown(views.frontier_text, views.frontier_data)
@@ -72,7 +72,7 @@ def frontier(source: io.Source, quota: str, second: str | None, options: _Option
             found: Any = fm.frontier(problem, quota, values, bound=bound, engine=engine)
         else:
             shown = _Shown(views.grid_text, views.grid_data)
-            others = _values(options.second_values, "--second-values")
+            others = values_of(options.second_values, "--second-values")
             found = fm.frontier_grid(problem, quota, second, values, others, engine=engine)
     click.echo(views.as_json(shown.data(found)) if options.as_json else shown.text(source.target, found))
     if options.csv_file is not None:
@@ -88,7 +88,7 @@ class _Shown(NamedTuple):
     data: Callable[[Any], dict[str, Any]]
 
 
-def _values(text: str | None, option: str) -> list[float] | None:
+def values_of(text: str | None, option: str) -> list[float] | None:
     """Shares with commas between them, or first:last:count; none where nothing was asked for."""
     if text is None:
         return None

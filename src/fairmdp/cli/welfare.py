@@ -11,6 +11,7 @@ import click
 import fairmdp as fm
 from fairmdp import io, views
 from fairmdp.cli.exit_codes import OF_STATUS
+from fairmdp.cli.frontier import values_of
 from fairmdp.cli.options import (
     POSITIVE,
     check_folder,
@@ -19,6 +20,7 @@ from fairmdp.cli.options import (
     option,
     options,
     problem_options,
+    save_bytes,
 )
 from fairmdp.cli.solve import show_progress
 from fairmdp.cli.words import FILE
@@ -40,11 +42,18 @@ class _Options:
     names_only: bool = option(
         "--names-only", is_flag=True, help="Quotas name the groups; what they ask for is set aside."
     )
+    along: str | None = option(
+        "--along", type=click.Choice(["alpha", "gain"]), help="Follow the fair point as this grows."
+    )
+    values: str | None = option(
+        "--values", metavar="NUMBERS", help="With --along: 0,1,2 or 0:4:9 (nine, even)."
+    )
     tol: float = option("--tol", default=1e-6, show_default=True, help="Certified gap that is optimal.")
     seconds: float | None = option(
         "--seconds", type=POSITIVE, help="Time to stop at, with the best policy by then."
     )
     as_json: bool = json_option("answer")
+    csv_file: str | None = option("--csv", type=FILE, help="With --along: write the table to this file.")
     out: str | None = option("--out", "-o", type=FILE, help="Keep the answer in this file (JSON).")
     policy: str | None = option(
         "--policy", type=FILE, help="Write the policy by names of states and actions, as .csv or .json."
@@ -63,12 +72,17 @@ def welfare(source: io.Source, options: _Options) -> None:
     fairmdp welfare jobs --by nash --names-only
     fairmdp welfare jobs --by gini --gain 0.5 -o fair.json
     fairmdp verify jobs fair.json
+    fairmdp welfare jobs --names-only --along alpha --values 0,1,2,8 --csv path.csv
     """
     check_folder("--out", options.out)
     check_policy_file("--policy", options.policy)
     problem = source.problem()
     if options.names_only:
         problem = problem.with_sets_unbounded()
+    if options.along is not None:
+        return _follow(source, problem, options.along, options)
+    if options.values is not None or options.csv_file is not None:
+        raise click.UsageError("--values and --csv go with --along")
     watched = None if options.as_json or not sys.stderr.isatty() else show_progress
     fair = fm.solve_welfare(
         problem, fm.parse_objective(options.principle), over=options.over or None, reward=options.gain,
@@ -80,6 +94,22 @@ def welfare(source: io.Source, options: _Options) -> None:
         click.echo(views.welfare_text(source.target, problem, fair))
     _write(problem, fair, source, options)
     sys.exit(OF_STATUS[fair.status])
+
+
+def _follow(source: io.Source, problem: fm.Problem, along: str, options: _Options) -> None:
+    """Show how the fair point moves."""
+    if options.out is not None or options.policy is not None or options.seconds is not None:
+        raise click.UsageError("--along goes without -o, --policy and --seconds: it has many answers")
+    path = fm.welfare_frontier(
+        problem, along, values_of(options.values, "--values"), over=options.over or None,
+        objective=fm.parse_objective(options.principle), reward=options.gain, tol=options.tol,
+    )  # fmt: skip
+    if options.as_json:
+        click.echo(views.as_json(views.welfare_frontier_data(path)))
+    else:
+        click.echo(views.welfare_frontier_text(source.target, path))
+    if options.csv_file is not None:
+        save_bytes(options.csv_file, path.to_table().to_csv().encode(), options.as_json)
 
 
 def _write(problem: fm.Problem, fair: fm.WelfareSolution, source: io.Source, options: _Options) -> None:

@@ -3,6 +3,7 @@ from .curve import Frontier, ShadowPrice
 from .family import ALL, Family
 from .grid import FrontierGrid, frontier_grid
 from .points import Engine, frontier, last_feasible
+from .principles import WelfareFrontier, welfare_frontier
 
 __all__ = [
     "ALL",
@@ -12,8 +13,10 @@ __all__ = [
     "Frontier",
     "FrontierGrid",
     "ShadowPrice",
+    "WelfareFrontier",
     "compare",
     "frontier",
     "frontier_grid",
     "last_feasible",
+    "welfare_frontier",
 ]

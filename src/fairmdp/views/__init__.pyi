@@ -30,6 +30,8 @@ from .text import (
 )
 from .welfare import (
     welfare_data,
+    welfare_frontier_data,
+    welfare_frontier_text,
     welfare_json,
     welfare_text,
     welfare_verdict_data,
@@ -66,6 +68,8 @@ __all__ = [
     "verdict_data",
     "verdict_text",
     "welfare_data",
+    "welfare_frontier_data",
+    "welfare_frontier_text",
     "welfare_json",
     "welfare_text",
     "welfare_verdict_data",

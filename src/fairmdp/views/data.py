@@ -195,8 +195,11 @@ def grid_data(grid: FrontierGrid) -> Json:
 
 
 def comparison_data(comparison: Comparison) -> Json:
-    """What each policy earns, and how it treats the groups."""
-    return {name: _readout_data(seen) for name, seen in comparison.policies.items()}
+    """What each policy earns, how it treats the groups, and who has less than without quotas."""
+    return {
+        name: _readout_data(seen) | {"pays": comparison.pays(name)}
+        for name, seen in comparison.policies.items()
+    }
 
 
 def estimate_data(units: Units, found: Estimate, proof: CertifiedPolicy | None = None) -> Json:

@@ -143,6 +143,8 @@ def comparison_text(source: str, comparison: Comparison) -> str:
     rows.append(["smallest", *(fixed(policy["group_min"][1]) for policy in seen)])
     for label in ("difference", "ratio", "Jain", "Gini"):
         rows.append([label, *(fixed(policy[label.lower()]) for policy in seen)])
+    payers = [_pays_most(policy["pays"]) for policy in seen]
+    rows += [["pays most", *(name for name, _ in payers)], ["which is", *(lost for _, lost in payers)]]
     rows.append(["breaks", *(", ".join(policy["broken"][:3]) or "-" for policy in seen)])
     lines = [f"{source}: policies side by side", "", *columns(rows)]
     if "fair" not in data:
@@ -302,6 +304,12 @@ def _who_pays(data: Json) -> list[str]:
     changes = zip(data["quotas"], data["shares"][fair[-1]] - data["shares"][0], strict=True)
     moved = [f"{name} {c:+.4f}" for name, c in changes if name != data["quota"] and abs(c) > _MOVED]
     return [f"  from end to end the other shares move: {listed(moved, _MOST_NAMES)}"] if moved else []
+
+
+def _pays_most(pays: Json) -> tuple[str, str]:
+    """The group that has least of what it would have without quotas, and how much less."""
+    name = max(pays, key=lambda group: pays[group], default=None)
+    return ("-", "-") if name is None or pays[name] <= _MOVED else (name, f"-{fixed(pays[name])}")
 
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:

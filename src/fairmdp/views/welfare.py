@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import TYPE_CHECKING
 
 from fairmdp.certificate.welfare import WelfareVerdict
 from fairmdp.model.objective_text import objective_text
@@ -12,8 +13,11 @@ from fairmdp.solution.solution import Status
 from fairmdp.solution.welfare import WelfareSolution
 from fairmdp.solution.welfare_file import welfare_to_dict
 from fairmdp.views.data import Json, solution_data
-from fairmdp.views.format import MAX_ROWS, columns, fixed, interval, listed, price, worst_slack
+from fairmdp.views.format import MAX_ROWS, columns, fixed, interval, listed, price, slack, worst_slack
 from fairmdp.views.text import infeasible_lines, policy_lines, size_text
+
+if TYPE_CHECKING:  # a single answer does without it
+    from fairmdp.frontiers import WelfareFrontier
 
 _CLAIMS = {
     Status.OPTIMAL: "optimal: no policy that meets the quotas has more than",
@@ -26,6 +30,7 @@ _MEANINGS = {
     Status.INFEASIBLE: "no policy meets the quotas, or none gives every group something",
     Status.UNDECIDED: "neither a policy with a welfare nor the absence of one was proved",
 }
+_MOST_GROUPS = 8  # columns of a table
 _STEEP = 1e-9  # a smaller sensitivity is none
 
 
@@ -69,6 +74,29 @@ def welfare_text(name: str, problem: Problem, fair: WelfareSolution) -> str:
     lines += [*_welfare_lines(data), "", *_group_table(data), *_level_table(data), ""]
     lines += policy_lines(inner["policy"])
     return "\n".join([*lines, *(f"  note    {note}" for note in inner["notes"])])
+
+
+def welfare_frontier_data(path: WelfareFrontier) -> Json:
+    """Fair points one after the other: what each is worth, and what each group gets there."""
+    return {"along": path.along, "principle": path.principle, "points": dict(path.to_table())}
+
+
+def welfare_frontier_text(name: str, path: WelfareFrontier) -> str:
+    """Fair points as a table, one row per value."""
+    groups = path.over[:_MOST_GROUPS]
+    moving = path.head.replace("_", " ")
+    rows = [[moving, "gain", "worst slack", "welfare", "gap", *groups]]
+    for value, fair in zip(path.values.tolist(), path.answers, strict=True):
+        if fair.status is Status.INFEASIBLE:
+            rows.append([f"{value:g}", "infeasible", *["-"] * (3 + len(groups))])
+            continue
+        means = [fixed(u) for u in fair.utilities[:_MOST_GROUPS].tolist()]
+        numbers = fixed(fair.gain, 6), slack(fair.worst_slack), fixed(fair.welfare, 6), f"{fair.gap:.1e}"
+        rows.append([f"{value:g}", *numbers, *means])
+    lines = [f"{name}: fair points along {moving}, {path.principle}", "", *columns(rows)]
+    left = len(path.over) - len(groups)
+    lines += [f"  ... and {left} more groups (--csv FILE has all)"] if left else []
+    return "\n".join([*lines, "", "  gap: proven, how much more welfare any policy could have"])
 
 
 def welfare_verdict_data(verdict: WelfareVerdict) -> Json:
