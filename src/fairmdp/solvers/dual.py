@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from fairmdp.backends.base import Backend, Backup
+from fairmdp.backends.base import Backend
 from fairmdp.backends.cpu.kernels import price_step
 from fairmdp.backends.cuda.device_problem import DeviceProblem
 from fairmdp.backends.cuda.launcher import out_of_memory_is_a_message
@@ -43,6 +43,7 @@ from fairmdp.solvers.colgen import run_colgen
 from fairmdp.solvers.infeasible import Witness
 from fairmdp.solvers.prices import dual_value, price_box, start_from, tightened
 from fairmdp.solvers.request import Progress, Request
+from fairmdp.solvers.smoothed import Point, Smoothed, StallError, require
 
 
 @dataclass(frozen=True)
@@ -131,36 +132,12 @@ def run_dual(backend: Backend, request: Request, tuning: Tuning = USUAL) -> Solu
     return replace(mixture, tried=("dual", *mixture.tried))
 
 
-class _StallError(Exception):
-    """Sweeps over the chain of a policy did not come to rest, or rounding leaves no step to take."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Point:
-    """The smoothed MDP at some prices, and what it amounts to."""
-
-    mu: Floats  # (K,)
-    tau: float
-    h: Any  # (S,)
-    nu: Any  # (S,)
-    backup: Backup
-    chain: Any
-    shares: Floats  # (K,)
-    gain: float  # r @ x
-    beta: float  # smoothed gain of the priced MDP
-
-    @property
-    def entropy(self) -> float:
-        """Part of beta that is paid for entropy: how far the policy is from the best at these prices."""
-        return self.beta - self.gain - float(self.mu @ self.shares)
-
-
 class _Search:
     """Newton's method with what it has proved so far, in units of the reward span."""
 
     def __init__(self, backend: Backend, request: Request, tuning: Tuning) -> None:
         self.backend, self.request, self.tuning, self.tol = backend, request, tuning, request.tol
-        self.chains = backend.way("sweeps")
+        self.smoothed = Smoothed(backend, request, tuning.improvements, tuning.unsettled)
         self.began, self.swept = time.perf_counter(), backend.sweeps
         self.low, self.high = price_box(backend)
         self.owed_slack = (
@@ -169,8 +146,7 @@ class _Search:
         self.upper, self.lower, self.slack = math.inf, -math.inf, -math.inf
         self.witness = backend.full(0.0), np.zeros(backend.n_quotas)
         self.best: tuple[Any, Any] | None = None  # fair policy that earns most, its stationary distribution
-        self.point: _Point | None = None
-        self.unsettled = 0
+        self.point: Point | None = None
         self.doubted = False
         self.counters = {"steps": 0.0, "levels": 1.0}
 
@@ -180,13 +156,13 @@ class _Search:
         tau = self.tuning.hot if self.request.start is None else self.tuning.warm
         for retry in range(1 if self.backend.tuning.fill_up(self.backend) else 2):
             if retry:
-                self.chains = self.backend.patient()
+                self.smoothed.chains = self.backend.patient()
             if self.point is not None:
                 mu, h, nu, tau = self.point.mu, self.point.h, self.point.nu, self.point.tau
             try:
                 self._descend(mu, h, nu, tau)
                 return False
-            except _StallError:
+            except StallError:
                 continue
         return True
 
@@ -211,7 +187,7 @@ class _Search:
 
     def _descend(self, mu: Floats, h: Floats, nu: Floats, tau: float) -> None:
         """Newton steps at falling temperatures until the gap is closed."""
-        point = self._evaluate(mu, h, nu, tau)
+        point = self.smoothed.evaluate(mu, h, nu, tau)
         H: Any = None
         radius, taken = 1.0, 0
         for _ in range(self.tuning.steps):
@@ -225,17 +201,17 @@ class _Search:
                 continue
             self.counters["steps"] += 1
             F = self.backend.quota_block(point.backup.pi, point.shares)
-            H, left = self.chains.biases(point.chain, F, H, self.backend.n_quotas, 3e-3)
-            _require(left <= 0.1)
+            H, left = self.smoothed.chains.biases(point.chain, F, H, self.backend.n_quotas, 3e-3)
+            require(left <= 0.1)
             new, radius, cooled = self._step(point, H, radius, taken)
             taken = 0 if cooled else taken + 1
-            _require(taken <= self.tuning.patience)
+            require(taken <= self.tuning.patience)
             if cooled:
                 self._report()
                 self.counters["levels"] += 1
             point = new
 
-    def _step(self, point: _Point, H: Any, radius: float, taken: int) -> tuple[_Point, float, bool]:
+    def _step(self, point: Point, H: Any, radius: float, taken: int) -> tuple[Point, float, bool]:
         """One Newton step in a box that shrinks until the step keeps its promise; cools where calm."""
         low, high = self._aim(point.mu)
         C = self.backend.curvature(point.backup.pi, point.nu, H)
@@ -256,16 +232,16 @@ class _Search:
             promised = dual_value(mu, low, high) - dual_value(point.mu, low, high) - gained
             calm = change < self.tuning.calm and promised <= 0.1 * point.tau
             tau = self._next_tau(point, taken) if calm else point.tau
-            new = self._evaluate(mu, self.backend.shift(point.h, H, d), point.nu, tau)
+            new = self.smoothed.evaluate(mu, self.backend.shift(point.h, H, d), point.nu, tau)
             if tau < point.tau:
                 return new, radius, True
             kept = f - new.beta + dual_value(mu, low, high)
             if kept >= 0.1 * promised - 1e-4 * tau:  # beta is known to about 1e-4 tau
                 return new, max(radius, 3 * reach) if kept > 0.5 * promised else radius, False
             radius = 0.25 * min(radius, reach)
-            _require(radius > self.tuning.least)
+            require(radius > self.tuning.least)
 
-    def _impossible(self, point: _Point) -> bool:
+    def _impossible(self, point: Point) -> bool:
         """Whether quotas that ask for large steps are beyond reach, as far as a quick look tells."""
         self.doubted = True
         if self.backend.host is None:
@@ -276,43 +252,19 @@ class _Search:
             self.witness, self.upper = (self.backend.put(proof.h), proof.mu), -1.0
         return proof is not None
 
-    def _next_tau(self, point: _Point, taken: int) -> float:
+    def _next_tau(self, point: Point, taken: int) -> float:
         """Temperature to go on with: lower while entropy costs too much and the quotas nearly hold."""
         if point.entropy <= 0.5 * self.tol or self._slack(point) < -1e-2 * point.tau:
             return point.tau
         cooling = self.tuning.cooling if taken < self.tuning.many else self.tuning.careful
         return point.tau * max(cooling, math.sqrt(0.4 * self.tol / point.entropy))
 
-    def _evaluate(self, mu: Floats, h: Floats, nu: Floats, tau: float) -> _Point:
-        """Soft policy iteration at fixed prices, from a guess of the relative values."""
-        backend, chains = self.backend, self.chains
-        enough = max(min(1e-2 * tau, 0.2 * self.tol), 1e-3 * tau)
-        backup = backend.improve(h, mu, tau)
-        chain = backend.follow(backup.pi)
-        for _ in range(self.tuning.improvements):
-            self.request.deadline.check()
-            span = backup.high - backup.low
-            if span <= enough:
-                break
-            h, left = chains.evaluate(chain, h, backup.e, 0.02 * span)
-            _require(left <= 0.5 * span)
-            backup = backend.improve(h, mu, tau)
-            chain = backend.follow(backup.pi)
-        else:
-            self.unsettled += 1
-            _require(self.unsettled <= self.tuning.unsettled)
-        exact = min(1e-9, 1e-5 * tau)
-        nu, error = chains.stationary(chain, nu, exact)
-        _require(error <= 10 * exact)
-        shares, gain, beta = backend.totals(backup.pi, nu, backup.e)
-        return _Point(mu, tau, h, nu, backup, chain, shares, gain, beta)
-
     def _aim(self, mu: Floats) -> tuple[Floats, Floats]:
         """Quotas tightened, at a tenth of the tolerance, so that they hold once they are nearly met."""
         margin = max(0.1 * self.tol / (1 + float(np.abs(mu).sum())), 1.5 * self.backend.margin)
         return tightened(self.low, self.high, margin)
 
-    def _record(self, point: _Point) -> None:
+    def _record(self, point: Point) -> None:
         """Keep the best ceiling and the best fair policy."""
         upper = point.backup.top - dual_value(point.mu, self.low, self.high)
         if upper < self.upper:
@@ -323,11 +275,11 @@ class _Search:
             self.best = point.backup.pi, point.nu
         self.point = point
 
-    def _room(self, point: _Point) -> Floats:
+    def _room(self, point: Point) -> Floats:
         """Distance of each share from its nearer bound, (K,)."""
         return np.minimum(point.shares - self.low, self.high - point.shares)
 
-    def _slack(self, point: _Point) -> float:
+    def _slack(self, point: Point) -> float:
         return float(self._room(point).min(initial=math.inf))
 
     def _report(self) -> None:
@@ -338,8 +290,3 @@ class _Search:
             self.request.progress(
                 dict(upper=upper, lower=lower, gap=upper - lower, worst_slack=self.slack, seconds=seconds)
             )
-
-
-def _require(converged: bool) -> None:
-    if not converged:
-        raise _StallError

@@ -1,0 +1,74 @@
+"""The entropy-smoothed MDP at some prices, which Newton's methods look at; `dual` has the formulas."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fairmdp.backends.base import Backend, Backup
+from fairmdp.model.checks import Floats
+from fairmdp.solvers.request import Request
+
+
+class StallError(Exception):
+    """Sweeps over the chain of a policy did not come to rest, or rounding leaves no step to take."""
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """The smoothed MDP at some prices, and what it amounts to."""
+
+    mu: Floats  # (K,)
+    tau: float
+    h: Any  # (S,)
+    nu: Any  # (S,)
+    backup: Backup
+    chain: Any
+    shares: Floats  # (K,)
+    gain: float  # r @ x
+    beta: float  # smoothed gain of the priced MDP
+
+    @property
+    def entropy(self) -> float:
+        """Part of beta that is paid for entropy: how far the policy is from the best at these prices."""
+        return self.beta - self.gain - float(self.mu @ self.shares)
+
+
+class Smoothed:
+    """Soft policy iteration on one backend; its chains are swept until somebody takes another way."""
+
+    def __init__(self, backend: Backend, request: Request, improvements: int, unsettled: int) -> None:
+        self.backend, self.request = backend, request
+        self.improvements, self.may_be_unsettled = improvements, unsettled
+        self.chains = backend.way("sweeps")
+        self.unsettled = 0
+
+    def evaluate(self, mu: Floats, h: Any, nu: Any, tau: float) -> Point:
+        """Soft policy iteration at fixed prices, from a guess of the relative values."""
+        backend, chains = self.backend, self.chains
+        enough = max(min(1e-2 * tau, 0.2 * self.request.tol), 1e-3 * tau)
+        backup = backend.improve(h, mu, tau)
+        chain = backend.follow(backup.pi)
+        for _ in range(self.improvements):
+            self.request.deadline.check()
+            span = backup.high - backup.low
+            if span <= enough:
+                break
+            h, left = chains.evaluate(chain, h, backup.e, 0.02 * span)
+            require(left <= 0.5 * span)
+            backup = backend.improve(h, mu, tau)
+            chain = backend.follow(backup.pi)
+        else:
+            self.unsettled += 1
+            require(self.unsettled <= self.may_be_unsettled)
+        exact = min(1e-9, 1e-5 * tau)
+        nu, error = chains.stationary(chain, nu, exact)
+        require(error <= 10 * exact)
+        shares, gain, beta = backend.totals(backup.pi, nu, backup.e)
+        return Point(mu, tau, h, nu, backup, chain, shares, gain, beta)
+
+
+def require(converged: bool) -> None:
+    """Raise where a step did not come to its end."""
+    if not converged:
+        raise StallError
