@@ -5,9 +5,11 @@ from .backends.cuda.device_problem import DeviceProblem
 from .certificate import Verdict, verify
 from .certificate.readout import Readout, readout
 from .certificate.welfare import WelfareVerdict
+from .certificate.world import WorldVerdict
 from .chains.chain import Chain
 from .chains.mixing import mixing_time
 from .deadline import Stop
+from .decomposition.solve import solve_world
 from .errors import (
     DeviceError,
     FairMDPError,
@@ -63,6 +65,10 @@ from .views import plots
 from .welfare.maxmin import solve_max_min
 from .welfare.solve import solve_welfare
 from .workers import EngineError, ProcessPool, RayCluster
+from .world.components import Components
+from .world.demands import GroupQuota, LocalQuota, Resource
+from .world.plan import WorldPlan
+from .world.world import World
 
 __all__ = [
     "MDP",
@@ -70,6 +76,7 @@ __all__ = [
     "Chain",
     "Check",
     "Comparison",
+    "Components",
     "DeviceError",
     "DeviceProblem",
     "EngineError",
@@ -81,7 +88,9 @@ __all__ = [
     "Frontier",
     "FrontierGrid",
     "FunctionSimulator",
+    "GroupQuota",
     "Level",
+    "LocalQuota",
     "Note",
     "Policy",
     "Problem",
@@ -91,6 +100,7 @@ __all__ = [
     "RayCluster",
     "Readout",
     "Remark",
+    "Resource",
     "ShadowPrice",
     "Simulation",
     "Simulator",
@@ -105,6 +115,9 @@ __all__ = [
     "WelfareFrontier",
     "WelfareSolution",
     "WelfareVerdict",
+    "World",
+    "WorldPlan",
+    "WorldVerdict",
     "__version__",
     "alpha_fair",
     "atkinson",
@@ -142,6 +155,7 @@ __all__ = [
     "solve_mirror",
     "solve_proximal",
     "solve_welfare",
+    "solve_world",
     "surprises",
     "verify",
     "welfare_frontier",

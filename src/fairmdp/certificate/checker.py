@@ -24,6 +24,7 @@ from fairmdp.certificate.facts import (
     worst_slack,
 )
 from fairmdp.certificate.welfare import WelfareVerdict, verify_welfare
+from fairmdp.certificate.world import WorldVerdict, verify_world
 from fairmdp.chains.chain import Chain
 from fairmdp.errors import ProblemError
 from fairmdp.model.checks import Floats, ReadOnly
@@ -31,6 +32,8 @@ from fairmdp.model.labels import Labels
 from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Infeasibility, Solution, Status
 from fairmdp.solution.welfare import WelfareSolution
+from fairmdp.world.plan import WorldPlan
+from fairmdp.world.world import World
 
 _CLAIM_TOL = 1e-8  # how far a printed number may be from what is proved, relative to its scale
 _OF_A_POLICY = ("gain", "upper", "policy", "occupancy", "visitation", "shares")
@@ -100,18 +103,28 @@ def verify(
 ) -> WelfareVerdict: ...
 
 
+@overload
+def verify(
+    problem: World, solution: WorldPlan, *, exact: bool = False, tol: float = MOST_TOL
+) -> WorldVerdict: ...
+
+
 @np.errstate(over="ignore", invalid="ignore")  # a solution may hold anything; what overflows fits nothing
 def verify(
-    problem: Problem, solution: Solution | WelfareSolution, *, exact: bool = False, tol: float = MOST_TOL
-) -> Verdict | WelfareVerdict:
+    problem: Problem | World,
+    solution: Solution | WelfareSolution | WorldPlan,
+    *,
+    exact: bool = False,
+    tol: float = MOST_TOL,
+) -> Verdict | WelfareVerdict | WorldVerdict:
     """Re-derive every claim of a solution from the problem and the solution's witnesses.
 
     Parameters
     ----------
     problem
-        The model and quotas that were to be solved.
+        The model and quotas that were to be solved, or the world.
     solution
-        The answer to check, of `solve` or of `solve_welfare`; it is not trusted in anything.
+        The answer to check, of `solve`, `solve_welfare` or `solve_world`; it is not trusted in anything.
     exact
         Evaluate the proofs in rational arithmetic; for small problems.
     tol
@@ -123,7 +136,7 @@ def verify(
         With ``ok`` True only if the policy's gain and every share, where its time goes, the upper bound and
         the status are what the solution says. ``estimates`` names what has no proof: the nearest bounds of
         an infeasibility, and the numbers of a policy whose long run cannot be proved. Of an answer of
-        `solve_welfare` a `WelfareVerdict`.
+        `solve_welfare` a `WelfareVerdict`, of one of `solve_world` a `WorldVerdict`.
 
     Examples
     --------
@@ -135,12 +148,12 @@ def verify(
     """
     if isinstance(problem, Problem) and isinstance(solution, WelfareSolution):
         return verify_welfare(problem, solution, exact=exact, tol=check_tol(tol))
-    for what, given, kind in (("problem", problem, Problem), ("solution", solution, Solution)):
-        if not isinstance(given, kind):
-            raise ProblemError(
-                f"{what} is {type(given).__name__}, expected {kind.__name__}\n"
-                "  what was learned from samples is proved by certify"
-            )
+    if isinstance(problem, World) and isinstance(solution, WorldPlan):
+        return verify_world(problem, solution, exact=exact, tol=check_tol(tol))
+    if not isinstance(problem, Problem):
+        raise _unexpected("problem", problem, Problem)
+    if not isinstance(solution, Solution):
+        raise _unexpected("solution", solution, Solution)
     arithmetic: Arithmetic = rounded_arithmetic
     if exact:
         certificate.exact.require_small(problem)
@@ -172,6 +185,13 @@ def verify(
         messages += _infeasibility_messages(problem, solution, solution.infeasibility, arithmetic)
     estimates = tuple(_estimates(problem, solution, run))
     return _verdict(problem, status, run, upper, tuple(messages), exact, estimates)
+
+
+def _unexpected(what: str, given: object, kind: type) -> ProblemError:
+    return ProblemError(
+        f"{what} is {type(given).__name__}, expected {kind.__name__}\n"
+        "  what was learned from samples is proved by certify"
+    )
 
 
 def _verdict(

@@ -1,25 +1,33 @@
-"""Ready-made problems: each a function that returns a `Problem`, and a name on the command line."""
+"""Ready-made problems and worlds: each a function that returns one, and a name on the command line."""
 
 from collections.abc import Callable
 
 from fairmdp.model.problem import Problem
 from fairmdp.scenarios.bandit import bandit
 from fairmdp.scenarios.garnet import garnet
+from fairmdp.scenarios.gpu_tenants import gpu_tenants
 from fairmdp.scenarios.hiring import hiring
+from fairmdp.scenarios.job_server import job_server
 from fairmdp.scenarios.jobs import JobFlow, job_flows, jobs
+from fairmdp.scenarios.machine_park import machine_park
 from fairmdp.scenarios.paper import alpha_chain, three_state
 from fairmdp.scenarios.postal import postal
 from fairmdp.scenarios.taxi import taxi
+from fairmdp.world.world import World
 
 __all__ = [
     "SCENARIOS",
+    "WORLDS",
     "JobFlow",
     "alpha_chain",
     "bandit",
     "garnet",
+    "gpu_tenants",
     "hiring",
     "job_flows",
+    "job_server",
     "jobs",
+    "machine_park",
     "postal",
     "taxi",
     "three_state",
@@ -36,3 +44,10 @@ SCENARIOS: dict[str, Callable[..., Problem]] = {
     "garnet": garnet,
 }
 """Names on the command line."""
+
+WORLDS: dict[str, Callable[..., World]] = {
+    "job-server": job_server,
+    "machine-park": machine_park,
+    "gpu-tenants": gpu_tenants,
+}
+"""Worlds by their names on the command line."""

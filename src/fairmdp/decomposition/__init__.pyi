@@ -1,0 +1,3 @@
+from .solve import solve_world
+
+__all__ = ["solve_world"]
