@@ -10,8 +10,9 @@ SOURCE = Path(__file__).parents[1] / "src" / "fairmdp"
 
 # A package imports from itself and from those above it in this list, and nothing else of ours.
 ORDER = (
-    "errors", "version", "deadline", "files", "tables", "model", "chains", "solution", "policy", "world", "scenarios", "io", "backends",
-    "certificate", "mirror", "solvers", "welfare", "decomposition", "workers", "learning", "frontiers", "audit", "views", "web", "__init__", "cli", "__main__",
+    "errors", "version", "deadline", "files", "tables", "model", "records", "chains", "solution", "policy", "world", "scenarios",
+    "io", "backends", "certificate", "mirror", "solvers", "welfare", "decomposition", "workers", "learning", "frontiers", "audit",
+    "views", "web", "__init__", "cli", "__main__",
 )  # fmt: skip
 
 # What a package may not import although it stands above it, and why.

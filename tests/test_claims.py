@@ -1,5 +1,7 @@
 """Claims of `learn` on worlds that make them hard: false ones are rarer than the level, true ones are made."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from benchmarks.claims import WORLDS, run
@@ -8,7 +10,7 @@ from scipy.stats import beta as beta_distribution
 from fairmdp import MDP, Chain, FunctionSimulator, Problem, Quota, Status, learn, scenarios, solve_lp
 from fairmdp.learning.counts import Counts, sample_chunk, seed_stream
 from fairmdp.learning.evaluation import evaluate
-from fairmdp.learning.ladder import climb, fresh_times, worth_testing
+from fairmdp.learning.ladder import climb, fresh_times, steered_se, worth_testing
 from fairmdp.learning.posterior import Tuning, affordable_draws, trial
 from fairmdp.learning.repeats import DEPENDENT, NOT_REPEATABLE
 from fairmdp.model.simulator import shell_model
@@ -103,7 +105,7 @@ def test_the_ladder_descends_and_gets_its_samples():
     rungs = climb(shell, counts, se)
     gains = [rung.seen.gain for rung in rungs]
     assert len(rungs) > 8 and gains == sorted(gains) and rungs[-1].margins.max() < 0 < rungs[0].margins.max()
-    chosen = worth_testing(rungs, shell, 600, 1.645)
+    chosen = worth_testing(rungs, shell, partial(steered_se, 600), 1.645)
     assert 1 < len(chosen) <= len(rungs)
     times = fresh_times(chosen, shell, 600, 1.645)
     used = np.any([rung.policy > 0 for rung in chosen], axis=0)

@@ -38,6 +38,8 @@ from .learning.estimate import CertifiedPolicy, Estimate
 from .learning.learn import learn
 from .learning.mirror import learn_mirror
 from .learning.plugin import learn_plugin
+from .learning.record import record
+from .learning.records import learn_records
 from .learning.simulate import Simulation, simulate
 from .learning.simulators import EnvironmentSimulator, FunctionSimulator
 from .learning.surprises import surprises
@@ -53,6 +55,7 @@ from .model.simulator import Simulator
 from .model.tables import quotas_from_table
 from .model.utility import Utility
 from .policy.policy import Policy
+from .records import Log
 from .solution.solution import Check, Note, Remark, Solution, Status
 from .solution.welfare import Level, WelfareSolution
 from .solvers.auto import solve
@@ -91,6 +94,7 @@ __all__ = [
     "GroupQuota",
     "Level",
     "LocalQuota",
+    "Log",
     "Note",
     "Policy",
     "Problem",
@@ -132,6 +136,7 @@ __all__ = [
     "learn",
     "learn_mirror",
     "learn_plugin",
+    "learn_records",
     "leximin",
     "load",
     "max_min",
@@ -143,6 +148,7 @@ __all__ = [
     "plots",
     "quotas_from_table",
     "readout",
+    "record",
     "save",
     "save_strategy",
     "scenarios",

@@ -1,4 +1,4 @@
-"""``fairmdp learn``: a fair policy from a simulator, and a certificate from fresh samples."""
+"""``fairmdp learn``: a fair policy from a simulator or from records, and a certificate from fresh samples."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -15,8 +15,8 @@ from fairmdp import files, io, views
 from fairmdp.cli.certify import progress
 from fairmdp.cli.engine import engine_options, opened
 from fairmdp.cli.exit_codes import INFEASIBLE, SOLVED, STOPPED
-from fairmdp.cli.options import check_folder, problem_options
-from fairmdp.cli.words import Count
+from fairmdp.cli.options import check_folder, check_policy_file, problem_options
+from fairmdp.cli.words import FILE, Count
 from fairmdp.learning import METHODS
 
 _FIRST_BOUNDS = 2.0  # seconds before bounds are shown along with the progress
@@ -42,6 +42,7 @@ _RARELY = 20.0  # times what they cost, between one look at them and the next
     "--folder", type=click.Path(file_okay=False), help="Keep chunks of samples here and go on from them."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option("--policy", "policy_file", type=FILE, help="Write the policy by names, as .csv or .json.")
 @click.option("--out", "-o", type=click.Path(dir_okay=False), help="Keep the result in this file (JSON).")
 def learn(
     source: io.Source,
@@ -54,20 +55,37 @@ def learn(
     rigorous: bool,
     folder: str | None,
     as_json: bool,
+    policy_file: str | None,
     out: str | None,
     **where: Any,
 ) -> None:
-    """Learn a fair policy of SOURCE from samples alone.
+    """Learn a fair policy of SOURCE from samples alone, or from the records that there are.
 
     SOURCE is module:name of a simulator (an object, or a class or function that makes one without
     parameters; see fairmdp.Simulator), a problem file or a ready-made problem, whose model is then only
-    sampled from.
+    sampled from. Or it is a table of records (.csv, .parquet) with columns state, action, reward and next,
+    and perhaps trajectory, time and weight: then nothing is sampled, and no budget is given.
     Quotas on a simulator name states by number, e.g. --quota '3>=0.25', or state/action, e.g. '3/a1>=0.1'.
 
     \b
     fairmdp learn three-state --samples 6000 --certify 100000
     fairmdp learn mymodule:simulator --quota '0>=0.2' --eps 0.01
+    fairmdp learn records.csv --quota 'ward_b>=0.25' -o learned.json
     """
+    check_folder("--out", out)
+    check_policy_file("--policy", policy_file)
+    logged = source.log()
+    if logged is not None:
+        log, problem = logged
+        beside: dict[str, Any] = {
+            "--samples": samples, "--eps": eps, "--certify": fresh, "--folder": folder,
+            "--method mirror": method == "mirror" or None, **where,
+        }  # fmt: skip
+        odd = next((name for name, value in beside.items() if value is not None), None)
+        if odd is not None:
+            raise click.UsageError(f"{odd} is for simulators: {source.target} holds the records there are")
+        found = fm.learn(log, problem.quotas, delta=delta, seed=seed)
+        _finish(source, problem, found, None, as_json, policy_file, out)
     if samples is None and eps is None:
         raise click.UsageError(
             "give a budget, such as --samples 10000 (hundreds per pair), or an accuracy, --eps 0.01"
@@ -78,7 +96,6 @@ def learn(
     why_not = METHODS[method].refusal([name for name, value in given.items() if value is not None])
     if why_not is not None:
         raise click.UsageError(f"--method {method}: {why_not}")
-    check_folder("--out", out)
     simulator, problem = source.simulator()
     bar = _progress() if sys.stderr.isatty() and not as_json else None
     proof = None
@@ -94,15 +111,33 @@ def learn(
             )  # fmt: skip
             if bar is not None:
                 click.echo(err=True)
+    _finish(source, problem, found, proof, as_json, policy_file, out)
+
+
+def _finish(
+    source: io.Source,
+    problem: fm.Problem,
+    found: fm.Estimate,
+    proof: fm.CertifiedPolicy | None,
+    as_json: bool,
+    policy_file: str | None,
+    out: str | None,
+) -> NoReturn:
+    """Show the result, keep it, and end with its code."""
     record = views.estimate_data(problem.units, found, proof)
     click.echo(views.as_json(record) if as_json else views.estimate_text(source.target, problem, record))
+    if policy_file is not None:
+        fm.Policy.of(problem, found).save(policy_file)
+        if not as_json:
+            click.echo(f"  saved   {policy_file}")
     if out is not None:
         # Time is no part of the result: a run that was taken up again keeps the same bytes.
         kept = {name: value for name, value in record.items() if name != "seconds"}
         files.write_bytes(out, (views.as_json(kept) + "\n").encode())
         if not as_json:
             again = shlex.join([*source.words, out])
-            click.echo(f"  saved   {out}   (prove it: fairmdp certify {again})")
+            prove = f"   (prove it: fairmdp certify {again})" if found.records is None else ""
+            click.echo(f"  saved   {out}{prove}")
     sys.exit(SOLVED if found.finished and found.guaranteed else _unproved(found))
 
 

@@ -7,7 +7,7 @@ import inspect
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -16,15 +16,17 @@ from typing import Any
 import numpy as np
 
 from fairmdp.errors import FairMDPError, FormatError, ProblemError, SourceError
-from fairmdp.files import read_bytes
+from fairmdp.files import naming, read_bytes
 from fairmdp.io.problem_files import TABLES, load
 from fairmdp.model.checks import closest, there_are
+from fairmdp.model.columns import table_of
 from fairmdp.model.mdp import MDP
 from fairmdp.model.problem import Problem
 from fairmdp.model.quota import Quota
 from fairmdp.model.quota_text import parse_quotas, split_quota
 from fairmdp.model.simulator import CheckedSimulator, Simulator, shell_model
-from fairmdp.model.tables import DURATION, ROLES, quotas_from_table
+from fairmdp.model.tables import DURATION, ROLES, groups_of_states, quotas_from_table
+from fairmdp.records import LOG_ROLES, Log, log_of
 from fairmdp.scenarios import SCENARIOS
 from fairmdp.solution.file import MAX_BYTES
 
@@ -105,6 +107,22 @@ class Source:
         groups = [Quota(name, states=states, at_least=0.0) for name, states in labels.items()]
         return found, self._with_quotas(Problem(shell_model(CheckedSimulator(found)), groups))
 
+    def log(self) -> tuple[Log, Problem] | None:
+        """Return the records of a table and the quotas on them; None of all else, as a table of transitions.
+
+        A table of transitions is one with a column probability.
+        """
+        if not self._is_table or any(text.startswith("probability=") for text in self.params):
+            return None
+        with naming(self.target):
+            table = table_of(self.target)
+            if table.named("probability") is not None:
+                return None
+            stated = {role: name or None for role, name in self._columns(LOG_ROLES)}
+            log = log_of(table, stated)
+            groups = groups_of_states(table)
+        return log, self._with_quotas(log.problem(groups))
+
     def _loaded(self) -> Problem:
         """The problem of a file."""
         if not Path(self.target).suffix and not Path(self.target).exists():
@@ -116,13 +134,16 @@ class Source:
                 f"{'' if near is None else f'did you mean {near!r}? '}"
                 f"ready-made ones are {', '.join(SCENARIOS)}"
             )
-        columns = dict(self._columns())
+        columns = dict(self._columns((*ROLES, DURATION) if self._is_table else ("reward",)))
         reward = columns.pop("reward", self.reward)
         return load(self.target, reward=reward, columns=columns or None)
 
-    def _columns(self) -> Iterator[tuple[str, str]]:
+    @property
+    def _is_table(self) -> bool:
+        return not self.is_module and Path(self.target).suffix.lower() in TABLES
+
+    def _columns(self, known: Sequence[str]) -> Iterator[tuple[str, str]]:
         """What the parameters say of a file: which reward is meant and, of a table, which column is what."""
-        known = (*ROLES, DURATION) if Path(self.target).suffix.lower() in TABLES else ("reward",)
         for text in self.params:
             role, equals, name = text.partition("=")
             if role not in known or not equals:

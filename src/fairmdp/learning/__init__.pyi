@@ -5,6 +5,8 @@ from .estimate import CertifiedPolicy, Estimate, Progress, Round
 from .learn import METHODS, Method, learn
 from .mirror import learn_mirror
 from .plugin import learn_plugin
+from .record import Running, record
+from .records import counts_of, learn_records
 from .simulate import Simulation, simulate
 from .simulators import EnvironmentSimulator, FunctionSimulator
 
@@ -19,13 +21,17 @@ __all__ = [
     "Method",
     "Progress",
     "Round",
+    "Running",
     "Seed",
     "Simulation",
     "certify",
     "counts_from_arrays",
+    "counts_of",
     "counts_to_arrays",
     "learn",
     "learn_mirror",
     "learn_plugin",
+    "learn_records",
+    "record",
     "simulate",
 ]

@@ -13,7 +13,7 @@ import numpy as np
 from fairmdp.learning.counts import Counts, Engine
 from fairmdp.learning.evaluation import Evaluation, warnings_of
 from fairmdp.mirror.solve import Learned
-from fairmdp.model.checks import Floats, ReadOnly
+from fairmdp.model.checks import Bools, Floats, ReadOnly
 from fairmdp.model.problem import Problem
 from fairmdp.model.simulator import Simulator
 from fairmdp.solution.solution import slacks
@@ -45,9 +45,28 @@ class Round(NamedTuple):
         log.info("%d samples: gain %.6g, shares %s; %s", self.samples, self.gain, self.shares, self.claim)
 
 
+@dataclass(frozen=True, eq=False)
+class FromRecords(ReadOnly):
+    """What an estimate from a log has used of it, and what is missing for a claim.
+
+    Attributes
+    ----------
+    used : ndarray
+        Pairs that were tried often enough, and lead to none that were not, (SA,).
+    missing : tuple
+        Pairs of which more records would make a claim likely, by name, each with about how many.
+    more_records : int or None
+        About how many more records would do if they are made as until now; None where it is not known.
+    """
+
+    used: Bools
+    missing: tuple[tuple[str, int], ...] = ()
+    more_records: int | None = None
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Estimate(ReadOnly):
-    """A policy learned from a simulator, and what may be said of it.
+    """A policy learned from a simulator or from records, and what may be said of it.
 
     Attributes
     ----------
@@ -98,9 +117,11 @@ class Estimate(ReadOnly):
         What was known after each round: its samples, gain, shares, margins and claim. Rounds of mirror
         descent end where its steps have doubled.
     method : str
-        ``"plugin"`` or ``"mirror"``.
+        ``"plugin"``, ``"mirror"`` or ``"records"``.
     details : Learned or None
         What mirror descent keeps besides: ``occupancy``, ``lam``, ``steps`` and ``settings``.
+    records : FromRecords or None
+        What was used of a log, and what is missing; None without one.
     """
 
     policy: Floats
@@ -133,6 +154,7 @@ class Estimate(ReadOnly):
     method: str = "plugin"
     details: Learned | None = None
     tested_samples: int = 0
+    records: FromRecords | None = None
 
     @classmethod
     def of(cls, owed: Problem, counts: Counts, seen: Evaluation, **rest: Any) -> Estimate:

@@ -98,16 +98,21 @@ def climb(owed: Problem, counts: Counts, se: Floats, tuning: Tuning = TUNING) ->
 
 
 def worth_testing(
-    rungs: Sequence[Rung], owed: Problem, samples: int, z: float, tuning: Tuning = TUNING
+    rungs: Sequence[Rung],
+    owed: Problem,
+    fresh_se: Callable[[Rung], Floats],
+    z: float,
+    tuning: Tuning = TUNING,
 ) -> list[Rung]:
     """Begin where quotas are the furthest away in errors of both parts together; skip what passes surely.
 
     What the first samples alone decide costs no level. Of several rungs that are so far from their bounds
-    that they pass all the same, the boldest stands for the rest.
+    that they pass all the same, the boldest stands for the rest. ``fresh_se(rung)`` are the standard errors
+    of its shares, (K,), that are to be expected in the test.
     """
 
     def distances(rung: Rung) -> tuple[float, bool]:
-        fresh = _fresh_se(rung, samples)
+        fresh = fresh_se(rung)
         both, slack = np.maximum(np.hypot(rung.seen.share_se, fresh), 1e-300), _slack(rung, owed)
         sure = bool((slack >= z * fresh + tuning.sure * both).all())
         return float((slack / both).min(initial=np.inf)), sure
@@ -136,7 +141,7 @@ def fresh_times(
     """How often each pair is asked for the test: where it helps the rungs that matter (Neyman allocation)."""
     used = np.any([rung.policy > 0 for rung in rungs], axis=0)
     hopeful = [
-        rung for rung in rungs if (_slack(rung, owed) >= (z + tuning.spare) * _fresh_se(rung, samples)).all()
+        rung for rung in rungs if (_slack(rung, owed) >= (z + tuning.spare) * steered_se(samples, rung)).all()
     ]
     last = hopeful[-1] if hopeful else rungs[0]
     even = used / used.sum()
@@ -160,7 +165,7 @@ def _neyman(rung: Rung, owed: Problem, eps: float | None) -> Floats:
     return weights / weights.sum()
 
 
-def _fresh_se(rung: Rung, samples: int) -> Floats:
+def steered_se(samples: int, rung: Rung) -> Floats:
     """Standard errors of the shares from so many samples where they are needed, (K,)."""
     return rung.seen.x @ np.sqrt(rung.seen.share_variance) / np.sqrt(samples)
 

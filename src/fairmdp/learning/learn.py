@@ -1,4 +1,4 @@
-"""`learn`: a fair policy from a simulator, by the method that needs the fewest samples."""
+"""`learn`: a fair policy from a simulator, by the method that needs the fewest samples, or from records."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairmdp import learning, workers
 from fairmdp.errors import ProblemError
+from fairmdp.records.log import Log
 
 if TYPE_CHECKING:
     from fairmdp.learning.counts import Engine, Seed
@@ -50,7 +51,7 @@ METHODS = {
 
 
 def learn(
-    simulator: Simulator,
+    source: Simulator | Log,
     quotas: Iterable[Quota],
     *,
     samples: int | None = None,
@@ -63,17 +64,19 @@ def learn(
     settings: Steps | None = None,
     options: Options | None = None,
 ) -> Estimate:
-    """Learn a fair policy from a simulator.
+    """Learn a fair policy from a simulator, or from records.
 
     Parameters
     ----------
-    simulator
-        A generative model; see `Simulator`.
+    source
+        A generative model; see `Simulator`. Or a `Log`: the policy is then chosen on the earlier half of its
+        records and tested on the later half; pairs with fewer than 20 of the earlier ones are not used, which
+        is said.
     quotas
-        What is owed: sets of states by number, or of pairs by state and action.
+        What is owed: sets of states by number, or of pairs by state and action; by name, where there are any.
     samples, eps
-        A budget, of answers for single pairs, or an accuracy in units of reward; one of them. Mirror descent
-        takes a budget only.
+        Of a simulator: a budget, of answers for single pairs, or an accuracy in units of reward; one of them.
+        Mirror descent takes a budget only.
     delta
         Level of the plug-in's claim: a policy that misses a quota passes in at most this share of runs.
     method
@@ -104,6 +107,14 @@ def learn(
     >>> learn(simulator, [Quota("s2", states=[2], at_least=0.25)], samples=6000, seed=1)
     Estimate(gain=0.44 +- 0.002, worst_slack=0.0047, samples=6000, guaranteed)
     """
+    if isinstance(source, Log):
+        beside = {"samples": samples, "eps": eps, "settings": settings, "options": options}
+        odd = [name for name, value in beside.items() if value is not None]
+        if odd or method != "plugin":
+            raise ProblemError(
+                f"{[*odd, 'method'][0]} is for simulators: a log holds the records that there are"
+            )
+        return learning.learn_records(source, quotas, delta=delta, seed=seed)
     if method not in METHODS:
         raise ProblemError(f"there is no method {method!r}; there are {' and '.join(METHODS)}")
     chosen = METHODS[method]
@@ -114,4 +125,4 @@ def learn(
     if why_not is not None:
         raise ProblemError(why_not)
     how: dict[str, Any] = {"samples": samples, "delta": delta, "seed": seed, "progress": progress, **given}
-    return getattr(learning, chosen.function)(simulator, quotas, **how)
+    return getattr(learning, chosen.function)(source, quotas, **how)

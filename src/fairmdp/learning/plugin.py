@@ -13,6 +13,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from fairmdp.learning.counts import (
 from fairmdp.learning.estimate import Estimate, Progress, Round
 from fairmdp.learning.evaluation import estimated, evaluate
 from fairmdp.learning.fitting import Fit, Level, fitted, pooled_upper
-from fairmdp.learning.ladder import Rung, climb, fresh_times, thinned, worth_testing
+from fairmdp.learning.ladder import Rung, climb, fresh_times, steered_se, thinned, worth_testing
 from fairmdp.learning.posterior import TUNING, Trial, affordable_draws, affordable_tests, trial
 from fairmdp.learning.repeats import DEPENDENT, probe
 from fairmdp.model.checks import Floats, Ints
@@ -52,7 +53,7 @@ _PARTS = (0.3, 0.7)
 _STEERED = 0.9  # share of the samples that goes where the errors are; the rest is spread evenly
 _ACCURACY = 0.01  # of the rewards' span and of each quota: what the allocation aims at for a fixed budget
 _MOST_SAMPLES = 10**9  # where a run for an accuracy gives up
-_POWER = 0.84  # normal quantile of the chance, 80 %, that the samples asked for in advice suffice
+POWER = 0.84  # normal quantile of the chance, 80 %, that the samples asked for in advice suffice
 _WITHOUT_END = 1e12  # samples beyond which no advice is given
 
 
@@ -221,7 +222,7 @@ class _Run:
         rungs = climb(owed, self.tally.counts, fit.seen.share_se)
         if not rungs:
             return self._unclaimed(self._round(fit, target), f"no claim: {_APART}")
-        rungs = worth_testing(rungs, owed, new, level.z_quota)
+        rungs = worth_testing(rungs, owed, partial(steered_se, new), level.z_quota)
         rungs = thinned(rungs, affordable_tests(owed.mdp.n_states, self._draws))
         fresh = self._sample(fresh_times(rungs, owed, new, level.z_quota, self.eps), target)
         passed: tuple[Rung, Trial] | None = None
@@ -281,7 +282,7 @@ class _Run:
             f"no claim: the {'lower' if lower else 'upper'} bound on {owed.names[k]} is {shown:.4g} "
             f"on {tested:,} fresh samples, {stated:.4g} is {'owed' if lower else 'allowed'}"
         )
-        more = math.inf if room <= 0 else self.tally.total * ((radius / room * (1 + _POWER / z)) ** 2 - 1)
+        more = math.inf if room <= 0 else self.tally.total * ((radius / room * (1 + POWER / z)) ** 2 - 1)
         if more > _WITHOUT_END:
             return f"{words}; no policy seems to have room to spare"
         return f"{words}; it takes about {float(f'{max(more, tested):.1g}'):,.0f} more samples"

@@ -16,6 +16,7 @@ from fairmdp.errors import ProblemError
 from fairmdp.model.checks import (
     Bools,
     Floats,
+    Ints,
     ReadOnly,
     count_of,
     counted,
@@ -310,6 +311,22 @@ class Problem(ReadOnly):
             raise ProblemError("the other model has other states or actions")
         other = self._sharing(*_ROWS, *_BOUNDS)
         other.__dict__["mdp"] = mdp
+        return other
+
+    def on_part(self, mdp: MDP, pairs: Ints) -> Problem:
+        """Return the same quotas, in the same units, on a model of some of the pairs, given by number."""
+        other = self._sharing("names", "over_states", "lower", "upper")
+        conditions = tuple(
+            replace(
+                c, of=np.flatnonzero(np.isin(pairs, c.of)), within=np.flatnonzero(np.isin(pairs, c.within))
+            )
+            for c in self.conditions
+        )
+        scaled = self.members[:, pairs], self.units
+        other.__dict__.update(mdp=mdp, weights=self.weights[:, pairs], conditions=conditions)
+        other.__dict__.update(
+            weighted=self.weighted, _scaled=read_only(scaled), at_least=self.at_least, at_most=self.at_most
+        )
         return other
 
     def with_reward(self, name: str) -> Problem:

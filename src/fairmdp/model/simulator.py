@@ -11,12 +11,12 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from fairmdp import model
 from fairmdp.errors import FairMDPError, ProblemError, SimulatorError
 from fairmdp.model.checks import Floats, Ints, ReadOnly, first
 from fairmdp.model.mdp import MDP
+from fairmdp.model.transitions import staying
 
 LARGEST_REWARD = 1e100
 """Size of rewards beyond which their variances would overflow."""
@@ -180,7 +180,4 @@ def _faults_named(when: str) -> Iterator[None]:
 def shell_model(simulator: Simulator) -> MDP:
     """States and actions of a simulator whose transitions are unknown: every pair stays where it is."""
     s_of = np.repeat(np.arange(simulator.n_states), simulator.n_actions)
-    stay = csr_array(
-        (np.ones(s_of.size), s_of, np.arange(s_of.size + 1)), shape=(s_of.size, simulator.n_states)
-    )
-    return MDP(stay, np.zeros(s_of.size), s_of)
+    return MDP(staying(s_of, simulator.n_states), np.zeros(s_of.size), s_of)

@@ -40,9 +40,9 @@ _MOST_LINES = 5  # that a message names
 def mdp_of(table: Table, columns: Mapping[str, str | None] | None, initial: ArrayLike | None) -> MDP:
     """Build the model of a table of transitions; `MDP.from_table` says how."""
     named = _roles(table, ROLES, columns)
-    state = _whole_if_all_are(table.values(named["state"]))
-    following = _whole_if_all_are(table.values(named["next"]))
-    numbers = _numbered(state)
+    state = whole_if_all_are(table.values(named["state"]))
+    following = whole_if_all_are(table.values(named["next"]))
+    numbers = numbered(state)
     s = np.array([numbers[value] for value in state])
     pair, row_of_pair, labels = _pairs(table, named, s)
     target = _targets(table, following, numbers)
@@ -101,7 +101,7 @@ def groups_of(table: Table, columns: Mapping[str, str | None] | None = None) -> 
             members.setdefault(text_of(group), []).append(k)
     if not members:
         raise ProblemError(f"column {named[GROUP]} names no group")
-    states = [text_of(state) for state in _whole_if_all_are(table.values(named["state"]))]
+    states = [text_of(state) for state in whole_if_all_are(table.values(named["state"]))]
     bounds = {side: column for side in BOUNDS if (column := table.named(side)) is not None}
     quotas = []
     for group, rows in members.items():
@@ -144,7 +144,7 @@ def _roles(table: Table, roles: Sequence[str], columns: Mapping[str, str | None]
     return {role: table.column(given.get(role) or role, role) for role in asked}
 
 
-def _whole_if_all_are(values: list[Any]) -> list[Any]:
+def whole_if_all_are(values: list[Any]) -> list[Any]:
     """Names that are whole numbers, written as text or as floats, as the numbers that they are."""
     distinct = set(values)
     if all(isinstance(value, str) and _WHOLE.fullmatch(value) for value in distinct):
@@ -154,7 +154,7 @@ def _whole_if_all_are(values: list[Any]) -> list[Any]:
     return values
 
 
-def _numbered(states: list[Any]) -> dict[Hashable, int]:
+def numbered(states: list[Any]) -> dict[Hashable, int]:
     """Number of each state: as they appear, but ascending where all are whole numbers."""
     distinct = list(dict.fromkeys(states))
     if all(type(state) is int for state in distinct):

@@ -142,6 +142,11 @@ def finite_rewards(what: str, r: ArrayLike, of: Labelled) -> Floats:
     return r
 
 
+def staying(s_of: Ints, n_states: int) -> csr_array:
+    """Transitions of pairs of which nothing is known: each stays where it is, (SA, S)."""
+    return csr_array((np.ones(s_of.size), s_of, np.arange(s_of.size + 1)), shape=(s_of.size, n_states))
+
+
 def sum_tol(p: Floats) -> float:
     """How far these probabilities may be from summing to 1."""
     with np.errstate(over="ignore"):

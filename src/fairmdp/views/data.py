@@ -213,6 +213,9 @@ def estimate_data(units: Units, found: Estimate, proof: CertifiedPolicy | None =
     record = {"fairmdp_estimate": 1, **_fields(found, names, units)}
     bounds = record["at_least"], record["at_most"], found.at_least, found.at_most
     record["asked"] = [asked_bounds(*ends) for ends in zip(*map(_list, bounds), strict=True)]
+    if found.records is not None:
+        record["missing"] = dict(found.records.missing)
+        record["more_records"] = found.records.more_records
     return record if proof is None else record | {"certificate": certificate_data(units, proof)}
 
 

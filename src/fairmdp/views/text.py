@@ -158,9 +158,7 @@ def estimate_text(source: str, problem: Problem, data: Json) -> str:
     if math.isfinite(data["gap"]):
         better = f"; a better fair policy earns at most {fixed(max(data['gap'], 0))} more"
     lines = [
-        f"{source}: {size_text(problem)}; "
-        f"{_CALLED[data['method']]} from {data['samples']:,} samples, "
-        f"at least {data['min_samples']:,} of every pair",
+        f"{source}: {size_text(problem)}; {_origin(data)}",
         "",
         f"  gain    {with_error(data['gain'], data['gain_se'])} (estimate); "
         f"worst slack {slack(data['worst_slack'])}{better}",
@@ -175,6 +173,14 @@ def estimate_text(source: str, problem: Problem, data: Json) -> str:
     if "certificate" in data:
         lines += ["", *certificate_lines(data["certificate"])]
     return "\n".join(lines)
+
+
+def _origin(data: Json) -> str:
+    """From what something was learned."""
+    fewest = f"at least {data['min_samples']:,} of every pair"
+    if data["method"] == "records":
+        return f"from {data['samples']:,} records, {fewest} that is used"
+    return f"{_CALLED[data['method']]} from {data['samples']:,} samples, {fewest}"
 
 
 def certificate_text(source: str, data: Json) -> str:

@@ -1,0 +1,5 @@
+# What the package offers and where it is defined, loaded at first use.
+from .log import LOG_ROLES, Log
+from .reading import log_of, log_of_trajectories
+
+__all__ = ["LOG_ROLES", "Log", "log_of", "log_of_trajectories"]
