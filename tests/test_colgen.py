@@ -163,7 +163,7 @@ def test_distributions_are_found_in_the_way_that_works():
     search = Search(backend, Mixture(np.array([-np.inf]), np.array([np.inf])), Deadline(None))
     towards = backend.play(np.arange(6000) * 2)
     first, error = search.stationary(towards, EXACT)
-    assert error <= EXACT and search.law == 1
+    assert error <= EXACT and search.distribution_way == 1
     asked = []
     search.backend.way = lambda name, **how: asked.append(name) or CpuBackend.way(backend, name, **how)
     search.stationary(towards, EXACT)

@@ -116,7 +116,8 @@ class Search:
         self.began = time.perf_counter()
         self.low, self.high = price_box(backend)
         self.ways = backend.tuning.ways(backend)
-        self.way = self.stalls = self.law = 0  # ways that relative values and distributions are found in
+        self.way = self.distribution_way = 0  # ways that relative values and distributions are found in
+        self.stalls = 0
         self.solver = self._solver(self.ways[0])  # what relative values come from
         self.h = backend.full(0.0) if h is None else h
         self.nu = backend.full(1 / backend.n_states) if nu is None else nu
@@ -248,14 +249,14 @@ class Search:
     def stationary(self, pi: Any, tol: float) -> tuple[Any, float]:
         """Stationary distribution of a policy and an estimate of its error."""
         chain, nu, error = self.backend.follow(pi), self.nu, math.inf
-        for way, name in list(enumerate(self.ways))[max(self.way, self.law) :]:
+        for way, name in list(enumerate(self.ways))[max(self.way, self.distribution_way) :]:
             self.deadline.check()
             # Factors for relative values restart too often; other ways know where the chain often is.
             own = name == "krylov" and name == self.ways[self.way]
             solver = self.solver if own else self._exact(name, self.backend.tuning.stationary)
             nu, error = solver.stationary(chain, nu, tol)
             if error <= tol:
-                self.law = way
+                self.distribution_way = way
                 break
         return nu, error
 

@@ -196,7 +196,7 @@ class _Search:
                 self._report()
                 return
             if not point.mu.any() and self._slack(point) > self.tuning.idle:
-                point = self._evaluate(mu, point.h, point.nu, self.tuning.cooling * point.tau)
+                point = self.smoothed.evaluate(mu, point.h, point.nu, self.tuning.cooling * point.tau)
                 self.counters["levels"] += 1
                 continue
             self.counters["steps"] += 1
