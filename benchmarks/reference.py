@@ -128,7 +128,7 @@ def flaws(twin: Twin, best: Fraction | None, found: Solution) -> Iterator[str]:
         yield f"a ceiling of {found.upper} below {float(best)}"
     proved = twin.ceiling(found.bias, found.prices)
     size = max(map(abs, map(Fraction, found.bias))) + sum(map(abs, map(Fraction, found.prices)))
-    rounding = unit + Fraction(2) ** -48 * size
+    rounding = unit + Fraction(2) ** -46 * size
     if np.isfinite(found.upper) and not proved - unit <= Fraction(found.upper) <= proved + rounding:
         yield f"the prices prove {float(proved)}, not {found.upper}"
     x = twin.long_run(found.policy)
