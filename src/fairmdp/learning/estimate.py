@@ -16,6 +16,7 @@ from fairmdp.mirror.solve import Learned
 from fairmdp.model.checks import Bools, Floats, ReadOnly
 from fairmdp.model.problem import Problem
 from fairmdp.model.simulator import Simulator
+from fairmdp.records import Finding
 from fairmdp.solution.solution import slacks
 from fairmdp.tables import Table
 
@@ -57,11 +58,14 @@ class FromRecords(ReadOnly):
         Pairs of which more records would make a claim likely, by name, each with about how many.
     more_records : int or None
         About how many more records would do if they are made as until now; None where it is not known.
+    findings : tuple of Finding
+        What the checks of the log have shown; an alarm costs the claim.
     """
 
     used: Bools
     missing: tuple[tuple[str, int], ...] = ()
     more_records: int | None = None
+    findings: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -31,6 +31,7 @@ from fairmdp.model.problem import Problem
 from fairmdp.model.quota import Quota
 from fairmdp.records.log import Log
 
+_NO_ROOM = 1e-5  # of the width of a bound: what is left of a quota, below which no advice is given
 _TESTING = 4  # key of the stream of seeds of the draws that test a policy
 
 
@@ -80,8 +81,23 @@ def learn_records(
     """
     started = time.perf_counter()
     check_delta(delta)
-    found = _Search(log, log.problem(quotas), delta, seed, tuning).estimate()
+    found = _checked(log, _Search(log, log.problem(quotas), delta, seed, tuning).estimate())
     return found.ended(finished=True, started=started, history=[found.round])
+
+
+def _checked(log: Log, found: Estimate) -> Estimate:
+    """The estimate with what the checks of the log have shown; an alarm costs the claim."""
+    assert found.records is not None
+    findings = log.check()
+    found = replace(found, records=replace(found.records, findings=findings))
+    alarms = tuple(finding.sentence for finding in findings if finding.alarm)
+    if not alarms:
+        return found
+    found = replace(found, notes=(*found.notes, *alarms))
+    if found.guaranteed:
+        claim = f"no claim: the records are not those of a Markov model ({alarms[0]}); else {found.claim}"
+        found = replace(found, guaranteed=False, claim=claim)
+    return found
 
 
 class _Search:
@@ -207,9 +223,10 @@ class _Search:
         room = float(seen.shares[k] - owed.at_least[k] if lower else owed.at_most[k] - seen.shares[k])
         test = evaluate(estimated(owed, self._test), self._test, rung.policy)
         radius = abs(float(test.shares[k] - (found.low if lower else found.high)[k]))
-        if room <= 0:
+        error = max(float(test.share_se[k]), float(seen.share_se[k]))
+        if room <= _NO_ROOM * radius or error == 0:
             return [], np.inf
-        wider = max(radius / max(z * float(test.share_se[k]), 1e-300), 1.0)  # than the normal one
+        wider = max(radius / (z * error), 1.0)  # than the normal one
         aim, later = (room / (wider * (z + POWER))) ** 2, 1 - self._tuning.choosing
         have, used = self.part.counts(self.all).per_pair, seen.x > 0
         deviation = seen.x * np.sqrt(seen.share_variance[:, k])

@@ -159,6 +159,34 @@ class Log(ReadOnly):
         """Return quotas over the states and actions of the log; transitions in it are not known."""
         return Problem(self.shell, quotas)
 
+    def check(self, *, possible: MDP | None = None) -> tuple[records.Finding, ...]:
+        """Look for what the log of a Markov model does not have, and for gaps and what was hardly tried.
+
+        Parameters
+        ----------
+        possible
+            A model of the same states and actions, by name, whose transitions are all that can happen.
+
+        Returns
+        -------
+        tuple of Finding
+            Each with a sentence. Of tests (of drift over time, of memory of the state and of the action
+            before, of likeness to earlier records) with a p-value that is corrected for their number, and an
+            alarm where that is below 0.01.
+
+        Examples
+        --------
+        >>> from fairmdp import record, scenarios
+        >>> for finding in record(scenarios.three_state().mdp, steps=2000, seed=1).check():
+        ...     print(finding.sentence)
+        what follows does not seem to change over time (p = 1)
+        what follows does not seem to depend on the state before (p = 0.031)
+        what follows does not seem to depend on the action before (p = 1)
+        what follows does not seem to be alike at records near each other, as if the state lacked
+        something that lasts (p = 1)
+        """
+        return records.check_log(self, possible=possible)
+
     def part(self, chosen: Bools) -> Log:
         """Return the log of some of the records, (N,), with the same states and actions."""
         n = np.flatnonzero(chosen)
