@@ -1,6 +1,6 @@
 # The public names and where they are defined: what `import fairmdp` offers, loaded at first use.
 from . import scenarios
-from .audit import Evaluation, evaluate
+from .audit import Evaluation, LogAudit, audit_log, evaluate
 from .backends.cuda.device_problem import DeviceProblem
 from .certificate import Verdict, verify
 from .certificate.readout import Readout, readout
@@ -95,6 +95,7 @@ __all__ = [
     "Level",
     "LocalQuota",
     "Log",
+    "LogAudit",
     "Note",
     "Policy",
     "Problem",
@@ -125,6 +126,7 @@ __all__ = [
     "__version__",
     "alpha_fair",
     "atkinson",
+    "audit_log",
     "certify",
     "compare",
     "entropy",

@@ -1,4 +1,4 @@
-"""``fairmdp audit``: a policy that is there already, judged, and the least change that mends it."""
+"""``fairmdp audit``: a policy that is there already, or what records say was done, judged and mended."""
 
 from __future__ import annotations
 
@@ -28,9 +28,16 @@ _CODES = {"fair": SOLVED, "not fair": INFEASIBLE, "undecided": STOPPED}
 @dataclass(frozen=True)
 class _Options:
     seconds: float | None = option("--seconds", type=POSITIVE, help="Time to stop the searches at.")
+    delta: float = option(
+        "--delta", type=POSITIVE, default=0.05, show_default=True, help="Level, of what is said from records."
+    )
     as_json: bool = json_option("result")
     csv_file: str | None = option("--csv", type=FILE, help="Write the table of quotas to this file.")
-    mended: str | None = option("--mended", type=FILE, help="Write the mended policy, as .csv or .json.")
+    mended: str | None = option(
+        "--mended",
+        type=FILE,
+        help="Write the mended policy, as .csv or .json; from records, the learned one.",
+    )
     out: str | None = option(
         "--out", "-o", type=FILE, help="Keep the mended policy's solution (JSON), to verify."
     )
@@ -38,24 +45,31 @@ class _Options:
 
 @click.command()
 @problem_options
-@click.argument("policy_file", type=FILE, metavar="POLICY")
+@click.argument("policy_file", type=FILE, metavar="[POLICY]", required=False)
 @options(_Options)
-def audit(source: io.Source, policy_file: str, options: _Options) -> None:
+def audit(source: io.Source, policy_file: str | None, options: _Options) -> None:
     """Judge POLICY on SOURCE: what it earns, which quotas it breaks, and the least change that mends it.
 
     POLICY is a .csv with the columns state, action and probability, what `solve --policy`, `solve -o` or
     learn wrote, a scheduler of Storm (.json) or a strategy of PRISM. Shares and gain are proved, for each end
     where runs may end differently; the mended policy is shown once it is proved fair.
 
+    Without POLICY, SOURCE is a table of records (state, action, reward, next; see learn): what was done is
+    judged from them, with intervals, beside the best fair policy that can be learned from the same records,
+    which --mended writes. Whether they can be the records of a Markov model is checked.
+
     Exit codes: 0 fair, 3 not fair, 4 undecided.
 
     \b
     fairmdp solve three-state --rho 0,0,0 --policy today.csv
     fairmdp audit three-state today.csv --mended tomorrow.csv
+    fairmdp audit records.csv --quota 'ward_b>=0.25' --mended tomorrow.csv
     """
     check_folder("--csv", options.csv_file)
     check_folder("--out", options.out)
     check_policy_file("--mended", options.mended)
+    if policy_file is None:
+        sys.exit(_audit_records(source, options))
     problem = source.problem()
     seen = fm.evaluate(problem, policy_file, seconds=options.seconds)
     if options.as_json:
@@ -67,6 +81,30 @@ def audit(source: io.Source, policy_file: str, options: _Options) -> None:
     if seen.mended is not None:
         _write_mended(problem, seen.mended.solution, options)
     sys.exit(_CODES[seen.verdict])
+
+
+def _audit_records(source: io.Source, options: _Options) -> int:
+    """Judge what was done, from records; the exit code."""
+    logged = source.log()
+    if logged is None:
+        raise click.UsageError(
+            f"name the POLICY to judge on {source.target}, or a table of records as SOURCE"
+        )
+    if options.seconds is not None or options.out is not None:
+        raise click.UsageError("--seconds and --out are for a POLICY on a model")
+    log, problem = logged
+    seen = fm.audit_log(log, problem.quotas, delta=options.delta)
+    if options.as_json:
+        click.echo(views.as_json(views.log_audit_data(problem, log, seen)))
+    else:
+        click.echo(views.log_audit_text(source.target, problem, log, seen))
+    if options.csv_file is not None:
+        save_bytes(options.csv_file, seen.to_table().to_csv().encode(), options.as_json)
+    if options.mended is not None:
+        fm.Policy.of(problem, seen.best).save(options.mended)
+        if not options.as_json:
+            click.echo(f"  saved   {options.mended}")
+    return _CODES[seen.verdict]
 
 
 def _write_mended(problem: fm.Problem, solution: fm.Solution, options: _Options) -> None:

@@ -17,6 +17,7 @@ from .data import (
 )
 from .exports import policy_csv, quotas_csv
 from .html import report_html
+from .records import log_audit_data, log_audit_text
 from .text import (
     certificate_text,
     comparison_text,
@@ -54,6 +55,8 @@ __all__ = [
     "frontier_text",
     "grid_data",
     "grid_text",
+    "log_audit_data",
+    "log_audit_text",
     "plots",
     "policy_csv",
     "problem_data",
