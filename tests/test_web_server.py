@@ -17,6 +17,7 @@ from starlette.responses import Response
 from web_server import served
 
 import fairmdp as fm
+from fairmdp.web.api import BadRequestError, RequestHandler
 from fairmdp.web.half_open import Tuning, impatient_protocol
 from fairmdp.web.security import Guard
 from fairmdp.web.server import static_files
@@ -119,6 +120,20 @@ def test_posts_from_other_sites_are_refused(server, headers):
 
 
 @pytest.mark.slow
+def test_code_is_named_only_where_nobody_else_can_reach_it():
+    question = {"page": "a page of a test", "task": "open"}
+    handler = {on: RequestHandler(None, workers=1, seconds=1, modules=on) for on in (True, False)}
+
+    def read(name, on):
+        source = {"kind": "module", "name": name}
+        return handler[on]._read(json.dumps(question | {"source": source}).encode())[1].source
+
+    assert read("shop.rules:model", True).target == "shop.rules:model"
+    for name, on in (("shop:model", False), ("/etc/passwd", True), ("shop", True), ("a:b c", True)):
+        with pytest.raises(BadRequestError, match="not here any more"):
+            read(name, on)
+
+
 def test_bodies_are_limited_whether_they_say_their_length_or_not(server):
     status, _, body = server.post(b" " * (2**20 + 1))
     assert status == 413 and "the limit is 1 MiB" in error_of(body)

@@ -15,8 +15,9 @@ from fairmdp.frontiers.drawn import Tuning, best_curve
 from fairmdp.views.data import GRAPH_STATES, MOST_STATES
 from fairmdp.views.html import report_html
 from fairmdp.web import tasks
+from fairmdp.web.edits import Row, solve_command
 from fairmdp.web.server import static_files
-from fairmdp.web.tasks import OpenProblems, RefusedError, Request, Source, solve_command
+from fairmdp.web.tasks import OpenProblems, RefusedError, Request, Source
 
 
 def ask(task, source="three-state", **rest):
@@ -59,6 +60,104 @@ def test_names_are_quoted_on_the_command_line():
 def test_many_moved_quotas_go_to_a_file():
     asked = fm.Problem(fm.scenarios.garnet(60).mdp, rho=[0.001] * 60)
     assert "export the problem" in solve_command(Source("x"), asked, asked.with_bounds([0.0005] * 60))
+
+
+OWN = (
+    Row("s0", "s0", at_least=0.3),
+    Row("third", "s2", at_least=0.2),
+    Row("first two", None, (0, 1), 0.5, 0.75),
+)
+
+
+def test_quotas_of_the_page_are_solved_as_they_stand():
+    """One removed, one renamed, one bounded otherwise, one new."""
+    mdp = fm.scenarios.three_state().mdp
+    quotas = [fm.Quota("s0", states=[0], at_least=0.3), fm.Quota("third", states=[2], at_least=0.2),
+              fm.Quota("first two", states=[0, 1], at_least=0.5, at_most=0.75)]  # fmt: skip
+    expected = fm.solve(fm.Problem(mdp, quotas))
+    assert [row["name"] for row in ask("open", rows=OWN)["problem"]["quotas"]] == ["s0", "third", "first two"]
+    found = ask("solve", rows=OWN)
+    assert found["gain"] == pytest.approx(expected.gain, abs=1e-9)
+    assert [row["share"] for row in found["quotas"]] == pytest.approx(expected.shares.tolist(), abs=1e-9)
+    words = shlex.split(found["command"])
+    assert "--group=first two=s0,s1" in words
+    given = [word.removeprefix("--quota=") for word in words if word.startswith("--quota=")]
+    again = Source(words[2], quotas=tuple(given), members=("first two=s0,s1",)).problem()
+    assert fm.solve(again).gain == pytest.approx(expected.gain, abs=1e-9)
+    assert again.names == ("s0", "s1", "s2", "first two") and again.at_least[1] == 0.0
+
+
+def test_quotas_of_every_kind_can_be_renamed_and_keep_what_they_count(tmp_path):
+    three = fm.scenarios.three_state()
+    kinds = [fm.Quota("chores", weights={"s0": -2.0, "s2": 6.0}, at_least=0.5), fm.Quota("pairs", pairs=[0, 3], at_most=0.9),
+             fm.Quota("part", states=["s0"], of=["s0", "s1"], at_least=0.2), *three.quotas]  # fmt: skip
+    fm.save(fm.Problem(three.mdp, kinds), tmp_path / "kinds.toml")
+    source = Source(str(tmp_path / "kinds.toml"))
+    problem = source.problem()
+    rows = tuple(
+        Row(f"my {q.name}", q.name, (), q.at_least, q.at_most) for q in problem.quotas if q.name != "s1"
+    )
+    rows += (Row("s1", "s1"),)  # with no bound any more
+    free = [quota for quota in problem.quotas if quota.name != "s1"]
+    expected = fm.solve(fm.Problem(problem.mdp, free))
+    found = ask("solve", source, rows=rows)
+    assert found["gain"] == pytest.approx(expected.gain, abs=1e-9)
+    shown = {row["name"]: row["share"] for row in found["quotas"]}
+    assert shown["my chores"] == pytest.approx(expected.quotas[0].share, abs=1e-9)
+    assert shown["my part"] == pytest.approx(expected.quotas[2].share, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "rows, said",
+    [
+        ((Row("a", "nobody"),), "there is no quota called 'nobody'; there are s0, s1, s2"),
+        ((Row("a", None, (7,), 0.1),), "quota a: there is no state 7"),
+        ((Row("a", None, (), 0.1),), "quota a: there are no states in it"),
+        ((Row("a", None, (0,), 0.1), Row("a", None, (1,), 0.1)), "a"),
+        ((Row("a", None, (0,), 1.5),), "quota a"),
+    ],
+)
+def test_quotas_of_the_page_that_make_no_sense_are_named(rows, said):
+    with pytest.raises(RefusedError, match=said):
+        ask("open", rows=rows)
+
+
+def test_new_quotas_that_no_command_can_name_are_exported():
+    names = ["a=b", "x;y", "p,q"]
+    mdp = fm.MDP([[0.2, 0.5, 0.3]] * 3, [1.0, 0.0, 2.0], [0, 1, 2], states=names)
+    asked = fm.Problem(mdp)
+
+    def command(*rows):
+        problem = fm.Problem(mdp, [fm.Quota(r.name, states=r.states, at_least=r.at_least) for r in rows])
+        return solve_command(Source("x"), asked, problem, rows)
+
+    assert shlex.split(command(Row("g", None, (0,), 0.1)))[2:] == ["x", "--group=g=a=b", "--quota=g>=0.1"]
+    assert "--group=g=p,q;" in shlex.split(command(Row("g", None, (2,), 0.1)))
+    for row in (Row("g", None, (1,), 0.1), Row("g=h", None, (0,), 0.1)):
+        assert "export the problem" in command(row)
+
+
+def test_states_are_found_by_name_label_and_formula(tmp_path):
+    assert ask("states", text="S1") == {"count": 1, "states": [1], "names": ["s1"]}
+    assert ask("states", text='!"s1"')["states"] == [0, 2]
+    assert ask("states", text="")["count"] == 3 and ask("states", text="elsewhere")["count"] == 0
+    many = ask("states", Source("garnet", ("n_states=500",)), text="")
+    assert many["count"] == len(many["states"]) == 500 and len(many["names"]) == tasks.MOST_NAMES
+    with pytest.raises(RefusedError, match="there is no label or variable called 'x'"):
+        ask("states", text="x & s1")
+
+
+def test_a_policy_is_judged_under_the_bounds_of_the_page(tmp_path):
+    problem = fm.scenarios.three_state(rho=[0.1, 0.1, 0.3])
+    fm.Policy.of(problem, fm.solve(problem.without_quotas())).save(tmp_path / "today.csv")
+    seen = ask("audit", policy=str(tmp_path / "today.csv"), at_least=(0.1, 0.1, 0.3))
+    expected = fm.evaluate(problem, tmp_path / "today.csv")
+    assert seen["verdict"] == "not fair" and seen["gain"] == pytest.approx(expected.gain)
+    assert seen["quotas"][2]["short"] == pytest.approx(expected.findings[2].short)
+    assert ask("audit", policy=str(tmp_path / "today.csv"), at_least=(0.1, 0.1, 0.0))["verdict"] == "fair"
+    (tmp_path / "bad.csv").write_text("state,action,probability\ns9,a0,1\n")
+    with pytest.raises(RefusedError, match=r"^bad\.csv: "):
+        ask("audit", policy=str(tmp_path / "bad.csv"))
 
 
 def test_ranges_are_the_last_feasible_values_of_the_others():

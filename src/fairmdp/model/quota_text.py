@@ -142,8 +142,40 @@ def _new_quota(problem: Problem, added: Collection[str], name: str, side: dict[s
         raise ProblemError(f"there is no quota or state called {name!r}{known}") from None
 
 
+def states_matching(problem: Problem, text: str) -> Bools:
+    """Mask of the states that a formula chooses or whose names have a text in them, (S,); none may.
+
+    Examples
+    --------
+    >>> from fairmdp import scenarios
+    >>> problem = scenarios.three_state()
+    >>> states_matching(problem, "S2"), states_matching(problem, '!"s2"')
+    (array([False, False,  True]), array([ True,  True, False]))
+    """
+    mdp, text = problem.mdp, text.strip()
+    wanted, refusal = text.casefold(), None
+    if _FORMULA.search(text) or text in mdp.variables or text in problem.names:
+        try:
+            return _satisfying(problem, text)
+        except ProblemError as error:
+            refusal = error
+    names = (mdp.state_name(s).casefold() for s in range(mdp.n_states))
+    found = np.fromiter((wanted in name for name in names), bool, mdp.n_states)
+    if refusal is not None and not found.any():
+        raise refusal
+    return found
+
+
 def _on_formula(problem: Problem, text: str, side: dict[str, Any]) -> Quota:
     """Bound on the states that satisfy a formula, called like it, without its quotes."""
+    mask = _satisfying(problem, text)
+    if not mask.any():
+        raise ProblemError(f"no state satisfies {text!r}")
+    return Quota(" ".join(text.replace('"', "").split()), states=mask, **side)
+
+
+def _satisfying(problem: Problem, text: str) -> Bools:
+    """Mask of the states that satisfy a formula, (S,)."""
     mdp = problem.mdp
 
     def label(name: str) -> Bools | None:
@@ -155,10 +187,7 @@ def _on_formula(problem: Problem, text: str, side: dict[str, Any]) -> Quota:
         except ProblemError:
             return None
 
-    mask = states_where(text, mdp.n_states, mdp.variables, label)
-    if not mask.any():
-        raise ProblemError(f"no state satisfies {text!r}")
-    return Quota(" ".join(text.replace('"', "").split()), states=mask, **side)
+    return states_where(text, mdp.n_states, mdp.variables, label)
 
 
 def split_quota(text: str) -> Bound:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairmdp.model.problem import Problem
-from fairmdp.views.data import Json, asked_bounds
+from fairmdp.views.data import Json, asked_bounds, shown_unit
 from fairmdp.views.format import (
     MAX_ROWS,
     asked,
@@ -69,7 +69,7 @@ def evaluation_text(source: str, name: str, problem: Problem, seen: Evaluation) 
 
 def _finding(problem: Problem, k: int, finding: Finding) -> Json:
     bounds = asked_bounds(finding.at_least, finding.at_most, problem.at_least[k], problem.at_most[k])
-    return finding._asdict() | {"asked": bounds}
+    return finding._asdict() | {"asked": bounds, "unit": shown_unit(problem, k)}
 
 
 def _outcome(problem: Problem, outcome: Outcome) -> Json:

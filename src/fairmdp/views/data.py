@@ -118,14 +118,10 @@ def solution_data(
     document = summary(solution, most=most)
     stated = problem.stated_shares(free.occupancy) if free and known else np.full(problem.n_quotas, np.nan)
     lower, upper = problem.stated_bounds
-    conditional = [condition.quota for condition in problem.conditions]
     for k, row in zip(tightest(solution.slacks, most), document["quotas"], strict=True):
         # Bounds as they were stated, to the last digit.
         exact = {"at_least": float(lower[k]), "at_most": float(upper[k])}
-        row |= exact | {
-            "free_share": float(stated[k]),
-            "unit": None if k in conditional else _unit(problem, k),
-        }
+        row |= exact | {"free_share": float(stated[k]), "unit": shown_unit(problem, k)}
     comparison = None
     if free and known and proved and problem.n_quotas:
         comparison = _beside(problem, {"with quotas": solution, "without quotas": free})
@@ -310,6 +306,11 @@ def asked_bounds(
 
 def _list(array: Floats) -> list[float]:
     return array.tolist()
+
+
+def shown_unit(problem: Problem, k: int) -> list[float] | None:
+    """The ends of the scale that results of a quota are on, where it has weights; parts of time have none."""
+    return None if any(condition.quota == k for condition in problem.conditions) else _unit(problem, k)
 
 
 def _unit(problem: Problem, k: int) -> list[float] | None:

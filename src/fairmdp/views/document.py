@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from fairmdp.certificate import Verdict
 from fairmdp.frontiers import Frontier
 from fairmdp.model.problem import Problem
 from fairmdp.solution.file import plain
 from fairmdp.solution.solution import Solution, Status
+from fairmdp.views.audit import evaluation_data
 from fairmdp.views.data import Json, frontier_data, problem_data, solution_data, verdict_data
 
-__all__ = ["Json", "frontier_view", "problem_view", "solution_view", "verdict_view"]
+if TYPE_CHECKING:
+    from fairmdp.audit import Evaluation
+
+__all__ = ["Json", "evaluation_view", "frontier_view", "problem_view", "solution_view", "verdict_view"]
 
 _CURVE = (
     "quota", "bound", "unit", "exact", "values", "gains", "slopes", "worst_slacks", "last_feasible", "limit",
@@ -37,3 +43,8 @@ def frontier_view(problem: Problem, curve: Frontier) -> Json:
 def verdict_view(problem: Problem, verdict: Verdict) -> Json:
     """What was proved from the data alone."""
     return plain(verdict_data(problem, verdict))
+
+
+def evaluation_view(problem: Problem, seen: Evaluation) -> Json:
+    """What is proved of a policy that somebody brought, and what would mend it."""
+    return plain(evaluation_data(problem, seen))

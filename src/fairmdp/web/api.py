@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 import secrets
 import shutil
 import tempfile
@@ -21,7 +22,8 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from fairmdp.scenarios import SCENARIOS
 from fairmdp.version import __version__
 from fairmdp.views.exports import EXPORTS
-from fairmdp.web.tasks import TASKS, OpenProblems, Request, Source, line
+from fairmdp.web.edits import Row
+from fairmdp.web.tasks import MOST_QUOTAS, MOST_STATES, TASKS, OpenProblems, Request, Source, line
 from fairmdp.workers import Job, Pool, PoolThread, Processes
 from fairmdp.workers.worker import Code, Message
 
@@ -29,6 +31,7 @@ MOST_WAITING = 48
 """Requests in work or waiting, all pages together; more are asked to come back."""
 
 _KEPT_FILES = 32
+_MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")  # module:name
 _LONGEST_NAME = 200  # bytes; file systems take 255
 _SECONDS_TO_SEND = 30.0  # for a client to send a whole body
 _GRACE = 0.25  # seconds for a stale solve to finish by itself, which is cheaper than a new process
@@ -52,11 +55,21 @@ class _Body(BaseModel):
 
 
 class _Where(_Body):
-    """Which problem is meant: the one on the command line, a ready-made one, or a file that was sent."""
+    """Which problem is meant: that of the command line, a ready-made one, a file that was sent, or rules."""
 
-    kind: Literal["given", "scenario", "file"]
+    kind: Literal["given", "scenario", "file", "module"]
     name: Text = ""
     params: dict[Text, Text] = Field(default={}, max_length=50)
+
+
+class _Row(_Body):
+    """A quota of the page, as `Row` has it."""
+
+    name: Text
+    was: Text | None = None
+    states: tuple[Annotated[int, Field(ge=0)], ...] = Field(default=(), max_length=MOST_STATES)
+    at_least: float | None = None
+    at_most: float | None = None
 
 
 class _Question(_Body):
@@ -68,6 +81,9 @@ class _Question(_Body):
     quota: Text = ""
     bound: Literal["at_least", "at_most"] = "at_least"
     kind: Text = ""
+    rows: tuple[_Row, ...] | None = Field(default=None, max_length=MOST_QUOTAS)
+    policy: Text = ""
+    text: Text = ""
 
 
 class _Asked(NamedTuple):
@@ -83,8 +99,9 @@ class RequestHandler:
     Processes answer them, so that a solve can be stopped at any moment and the server lives on.
     """
 
-    def __init__(self, given: Source | None, *, workers: int, seconds: float) -> None:
+    def __init__(self, given: Source | None, *, workers: int, seconds: float, modules: bool) -> None:
         self._given, self._workers, self._seconds = given, workers, seconds
+        self._modules = modules  # whether pages may name Python code of this machine
         self._files: dict[str, Source] = {}
         self._asked: dict[Job, _Asked] = {}  # in work or waiting
 
@@ -110,6 +127,7 @@ class RequestHandler:
                 "version": __version__,
                 "given": None if self._given is None else self._given.name,
                 "scenarios": [_scenario(name) for name in SCENARIOS],
+                "modules": self._modules,
             }
         )
 
@@ -193,14 +211,23 @@ class RequestHandler:
             raise BadRequestError(f"task: there is no {asked.task!r:.60}")
         if asked.task == "export" and asked.kind not in EXPORTS:
             raise BadRequestError(f"kind: there is no export {asked.kind!r:.60}")
-        source = self._source(asked.source)
-        return asked.page, Request(source=source, **asked.model_dump(exclude={"page", "source"}))
+        rows = None if asked.rows is None else tuple(Row(**row.model_dump()) for row in asked.rows)
+        policy = "" if asked.task != "audit" else self._sent(asked.policy).target
+        rest = asked.model_dump(exclude={"page", "source", "rows", "policy"})
+        return asked.page, Request(source=self._source(asked.source), rows=rows, policy=policy, **rest)
+
+    def _sent(self, handle: str) -> Source:
+        if handle not in self._files:
+            raise BadRequestError("this file is not here any more: open it again")
+        return self._files[handle]
 
     def _source(self, where: _Where) -> Source:
         if where.kind == "given" and self._given is not None:
             return self._given
-        if where.kind == "file" and where.name in self._files:
-            return self._files[where.name]
+        if where.kind == "file":
+            return self._sent(where.name)
+        if where.kind == "module" and self._modules and _MODULE.fullmatch(where.name):
+            return Source(where.name)
         if where.kind == "scenario" and where.name in SCENARIOS:
             return Source(where.name, tuple(f"{key}={value}" for key, value in where.params.items()))
         raise BadRequestError("this problem is not here any more: open it again")

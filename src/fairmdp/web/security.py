@@ -52,7 +52,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, *, token: str, host: str) -> None:
         self._app, self._token = app, token
-        self._any_address = not _is_loopback(host)
+        self._any_address = not is_loopback(host)
         self._names = {"localhost", "127.0.0.1", "[::1]"}
         if self._any_address:  # told to be reached from elsewhere: by an address, or by this machine's name
             self._names |= {host, socket.gethostname()}
@@ -150,7 +150,8 @@ def _with_headers(send: Send) -> Send:
     return guarded
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether an address is this machine's own, which nobody else can reach."""
     return host == "localhost" or (_is_address(host) and ipaddress.ip_address(host).is_loopback)
 
 

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp
 from fairmdp.errors import FairMDPError
 from fairmdp.web.api import BadRequestError, BusyError, RequestHandler
 from fairmdp.web.half_open import impatient_protocol
-from fairmdp.web.security import Guard, TooLargeError
+from fairmdp.web.security import Guard, TooLargeError, is_loopback
 from fairmdp.web.tasks import Source
 
 _TYPES = {
@@ -70,7 +70,7 @@ def application(
     given: Source | None, *, token: str, host: str = "127.0.0.1", seconds: float = 60.0, workers: int = 3
 ) -> ASGIApp:
     """The page as an ASGI application."""
-    handler = RequestHandler(given, workers=workers, seconds=seconds)
+    handler = RequestHandler(given, workers=workers, seconds=seconds, modules=is_loopback(host))
     app = Starlette(
         routes=[
             Route("/", _index),

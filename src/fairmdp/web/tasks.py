@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import base64
 import json
-import shlex
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
+from fairmdp.audit import evaluate
 from fairmdp.certificate import verify
 from fairmdp.certificate.exact import QUICK_TRANSITIONS
 from fairmdp.errors import FairMDPError, ProblemError
@@ -25,16 +26,25 @@ from fairmdp.frontiers import last_feasible
 from fairmdp.frontiers.drawn import best_curve
 from fairmdp.io import Source
 from fairmdp.model.problem import Problem
+from fairmdp.model.quota_text import states_matching
 from fairmdp.solution.file import plain
 from fairmdp.solution.solution import Solution, Status
 from fairmdp.solvers.auto import solve
 from fairmdp.solvers.request import Progress
 from fairmdp.solvers.warm import WarmSolver
-from fairmdp.views.document import Json, frontier_view, problem_view, solution_view, verdict_view
+from fairmdp.views.document import (
+    Json,
+    evaluation_view,
+    frontier_view,
+    problem_view,
+    solution_view,
+    verdict_view,
+)
 from fairmdp.views.exports import export
+from fairmdp.web.edits import Rows, edited, solve_command
 from fairmdp.workers import report
 
-__all__ = ["TASKS", "OpenProblems", "RefusedError", "Request", "Source", "solve_command"]
+__all__ = ["TASKS", "OpenProblems", "RefusedError", "Request", "Source"]
 
 MOST_QUOTAS = 2000
 """Quotas that the page takes."""
@@ -42,17 +52,27 @@ MOST_QUOTAS = 2000
 MOST_RANGES = 12
 """Quotas up to which the feasible range of every one is worked out, and not only of the one that moves."""
 
+MOST_STATES = 20_000
+"""States that a new quota may have; larger groups belong into the problem's file."""
+
+MOST_NAMES = 200
+"""States that are listed by name."""
+
 _BETWEEN = 0.2  # seconds between two reports of progress
 _KEPT = 4  # problems that a worker remembers
-_LONG_COMMAND = 40  # quotas on a command line, more belong into a file
 _SLOW_PAIRS = 5000  # beyond these, a picture comes first and the ranges follow
+
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 @dataclass(frozen=True)
 class Request:
     """One question: a task, the problem that it is about, and the bounds that the sliders stand at.
 
-    Bounds are in the units of their quotas.
+    Bounds are in the units of their quotas; ``rows`` are the quotas, where the page has changed them.
+    ``policy`` is the path of one to audit, ``text`` what names of states are looked for by.
     """
 
     task: str
@@ -62,30 +82,36 @@ class Request:
     quota: str = ""
     bound: str = "at_least"
     kind: str = ""
+    rows: Rows | None = None
+    policy: str = ""
+    text: str = ""
 
     @property
     def urgent(self) -> bool:
         """Whether somebody looks at the page until it is answered."""
-        return self.task in ("open", "solve", "proof", "export")
+        return self.task in ("open", "solve", "proof", "export", "states")
 
     def likes(self, done: Iterable[Request]) -> tuple[bool, bool]:
         """How well a worker suits that has done these: it may know the picture, or at least the problem."""
-        pictures = [(past.source, past.at_least, past.at_most) for past in done if past.task == "solve"]
-        same_picture = pictures[-1:] == [(self.source, self.at_least, self.at_most)]
+        pictures = [past.picture for past in done if past.task == "solve"]
+        same_picture = pictures[-1:] == [self.picture]
         return same_picture, any((past.source, past.urgent) == (self.source, self.urgent) for past in done)
+
+    @property
+    def picture(self) -> tuple[object, ...]:
+        """What a solution depends on."""
+        return self.source, self.rows, self.at_least, self.at_most
 
 
 class RefusedError(Exception):
     """A question that cannot be answered; the text is for the person who asked."""
 
 
-class _Opened:
-    """A problem that a worker knows, with what it found for other bounds and without quotas."""
+class _Stated:
+    """A problem as its source states it."""
 
     def __init__(self, source: Source) -> None:
-        self.source, self._warm = source, WarmSolver()
-        self._last: tuple[bytes, Solution] | None = None
-        self.problem = source.problem()
+        self.source, self.problem = source, source.problem()
         if self.problem.n_quotas > MOST_QUOTAS:
             raise RefusedError(
                 f"{source.name} has {self.problem.n_quotas:,} quotas, the page takes up to {MOST_QUOTAS:,}\n"
@@ -95,6 +121,15 @@ class _Opened:
     @cached_property
     def free(self) -> Solution:
         return solve(self.problem.without_quotas())
+
+
+class _Opened:
+    """A problem with the quotas that the page has now, and what was found for its bounds."""
+
+    def __init__(self, stated: _Stated, rows: Rows | None) -> None:
+        self.stated, self.rows, self._warm = stated, rows, WarmSolver()
+        self._last: tuple[bytes, Solution] | None = None
+        self.problem = stated.problem if rows is None else edited(stated.problem, rows)
 
     def solved(self, problem: Problem, progress: Progress) -> Solution:
         """The solution under these bounds; what is asked about a picture is answered from what it shows."""
@@ -132,7 +167,8 @@ class OpenProblems:
     """What a worker process answers requests with; it remembers the last problems."""
 
     def __init__(self) -> None:
-        self._opened: OrderedDict[Source, _Opened] = OrderedDict()
+        self._stated: OrderedDict[Source, _Stated] = OrderedDict()
+        self._opened: OrderedDict[tuple[Source, Rows | None], _Opened] = OrderedDict()
 
     def __call__(self, request: Request) -> bytes:
         """Return the last line about a request, which the page gets as it is; report others before."""
@@ -153,19 +189,25 @@ class OpenProblems:
         """Return the answer to a request, or raise `RefusedError` with the reason why there is none."""
         source = request.source
         try:
-            return _TASKS[request.task](self._open(source), request, progress)
+            return _TASKS[request.task](self._open(source, request.rows), request, progress)
         except FairMDPError as error:
             raise RefusedError(str(error).replace(source.target, source.name)) from None
         except MemoryError:
             raise RefusedError("out of memory: this problem is too large for this machine") from None
 
-    def _open(self, source: Source) -> _Opened:
-        if source not in self._opened:
-            self._opened[source] = _Opened(source)
-        self._opened.move_to_end(source)
-        if len(self._opened) > _KEPT:
-            self._opened.popitem(last=False)
-        return self._opened[source]
+    def _open(self, source: Source, rows: Rows | None) -> _Opened:
+        stated = _remembered(self._stated, source, lambda: _Stated(source))
+        return _remembered(self._opened, (source, rows), lambda: _Opened(stated, rows))
+
+
+def _remembered(kept: OrderedDict[K, V], key: K, make: Callable[[], V]) -> V:
+    """What is kept under a key, made where it is missing; the last ones are kept."""
+    if key not in kept:
+        kept[key] = make()
+    kept.move_to_end(key)
+    if len(kept) > _KEPT:
+        kept.popitem(last=False)
+    return kept[key]
 
 
 def line(kind: str, content: object) -> bytes:
@@ -173,36 +215,36 @@ def line(kind: str, content: object) -> bytes:
     return json.dumps({kind: content}, allow_nan=False).encode() + b"\n"
 
 
-def solve_command(source: Source, asked: Problem, problem: Problem) -> str:
-    """Return the command line that solves `problem`, which is `asked` with other bounds."""
-    changed = (problem.at_least != asked.at_least) | (problem.at_most != asked.at_most)
-    first = int(np.argmax(changed)) if changed.any() else problem.n_quotas
-    # A quota that is named again goes to the end, so those after it are named too: the order stays.
-    named, (lower, upper) = [], problem.stated_bounds
-    for k in range(first, problem.n_quotas):
-        name, before, after = problem.names[k], asked.quotas[k], problem.quotas[k]
-        # What was asked for and is not any more has to be said too.
-        low = (before.at_least, after.at_least) != (None, None)
-        high = (before.at_most, after.at_most) != (None, None)
-        named += [f"{name}>={float(lower[k])!r}"] if low else []
-        named += [f"{name}<={float(upper[k])!r}"] if high else []
-    if len(named) > _LONG_COMMAND:
-        return "fairmdp solve problem.npz   # many quotas have moved: export the problem first"
-    return shlex.join(["fairmdp", "solve", *source.words, *(f"--quota={q}" for q in named)])
-
-
 def _open(opened: _Opened, request: Request, progress: Progress) -> Json:
     problem = opened.problem
     quick = problem.mdp.n_pairs <= _SLOW_PAIRS  # else the page asks for them after its first answer
-    name = Path(opened.source.name).name
+    name = Path(opened.stated.source.name).name
     return {"problem": problem_view(problem, name), "ranges": _ranges(problem, "") if quick else []}
 
 
 def _solve(opened: _Opened, request: Request, progress: Progress) -> Json:
     problem = opened.at(request)
     solution = opened.solved(problem, progress)
-    command = solve_command(opened.source, opened.problem, problem)
-    return {**solution_view(problem, solution, opened.free), "command": command}
+    stated = opened.stated
+    command = solve_command(stated.source, stated.problem, problem, opened.rows)
+    return {**solution_view(problem, solution, stated.free), "command": command}
+
+
+def _states(opened: _Opened, request: Request, progress: Progress) -> Json:
+    """The states that a text chooses: all of their numbers, and the names of the first."""
+    problem = opened.stated.problem
+    found = np.flatnonzero(states_matching(problem, request.text)).tolist()
+    names = [problem.mdp.state_name(s) for s in found[:MOST_NAMES]]
+    return {"count": len(found), "states": found[:MOST_STATES], "names": names}
+
+
+def _audit(opened: _Opened, request: Request, progress: Progress) -> Json:
+    problem = opened.at(request)
+    try:
+        seen = evaluate(problem, request.policy)
+    except FairMDPError as error:
+        raise RefusedError(str(error).replace(request.policy, Path(request.policy).name)) from None
+    return evaluation_view(problem, seen)
 
 
 def _ranges(problem: Problem, moving: str) -> list[Json]:
@@ -261,6 +303,8 @@ _TASKS: dict[str, Callable[[_Opened, Request, Progress], Json]] = {
     "frontier": _curve,
     "proof": _proof,
     "export": _export,
+    "states": _states,
+    "audit": _audit,
 }
 
 TASKS = tuple(_TASKS)

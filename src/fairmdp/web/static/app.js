@@ -1,27 +1,35 @@
 // The page: what is open, where the sliders stand, and what the server says about it.
 import { ask, Lost, Refused, sendFile, Stale, start } from "./api.js";
+import { Audit, holdsPolicy } from "./audit.js";
 import { acceptDrops, showChooser } from "./chooser.js";
 import { el, fill, table } from "./dom.js";
+import { QuotaEditor } from "./editor.js";
 import { drawFrontier } from "./figures.js";
-import { countText, ends, gainText, slackText, span, valueText } from "./format.js";
+import { countText, ends, gainText, shortened, slackText, span, toldApart, valueText } from "./format.js";
 import { figureFile } from "./plot.js";
 import { drawAnswer, drawHero, makeSections, proofRows } from "./sections.js";
 import { asked, sides, Sliders } from "./sliders.js";
 
 const PAUSE = 200; // ms of rest after which a stale solve is given up for a newer one
 const SLOW = 150; // ms after which a solve shows its progress
+const SUGGESTED = 0.1; // least share of a new quota
 const FOLLOW = 120; // ms of rest after which ranges and frontier follow
 const EXPORTS = [["solution.json", "Solution"], ["policy.csv", "Policy"], ["quotas.csv", "Shares and prices"],
   ["problem.toml", "Problem"], ["problem.npz", "Problem"]];
 
+const QUOTAS = "The least or the most that each may have. Below each slider stands how far it can go while the others stay where they are.";
+const START = "This model has no quotas yet. Say which states are to get a share of the time, and see what that costs.";
+
 const $ = (id) => document.getElementById(id);
 const parts = makeSections($("sections"));
-const sliders = new Sliders($("sliders"), $("filter"), moved);
+const sliders = new Sliders($("sliders"), $("filter"), moved, (k) => editor.change(k, now.problem.quotas[k], sliders.standing(k)));
+const editor = new QuotaEditor($("editor"), { find: (text) => ask({ task: "states", source: now.source, text }), save: edit });
+const audit = new Audit(bounds, failed);
 const proofButton = el("button", { id: "proof-button", type: "button", class: "quiet", on: { click: showProof } }, "Proof");
 const quotaChoice = el("select", { id: "quota-choice", "aria-label": "Quota that moves along the curve",
   on: { change: () => { Object.assign(now, now.bounds[quotaChoice.selectedIndex]); followSoon(0); } } });
 const nothing = { answer: null, curve: null, curveMessage: "", curveKey: "", rangesKey: "" };
-const now = { source: null, problem: null, bounds: [], focus: 0, side: "at_least", ...nothing }; // the curve is of one side of one quota
+const now = { source: null, rows: null, problem: null, bounds: [], focus: 0, side: "at_least", ...nothing }; // the curve is of one side of one quota
 const onItsWay = { ranges: null, curve: null }; // what has been asked and not yet answered
 let opening = 0;
 let running = null; // the solve in flight
@@ -29,7 +37,7 @@ let movedAt = null; // when a slider moved that has not been answered yet
 let waiting = false; // whether the sliders have moved since
 let pauseTimer = 0;
 let followTimer = 0;
-let scenarios = [];
+let offered = null; // what can be opened
 
 // ---- opening
 
@@ -37,21 +45,10 @@ async function open(source) {
   const turn = ++opening;
   busy("Opening");
   try {
-    const { problem, ranges } = await ask({ task: "open", source }, { progress: progressed });
+    const opened = await ask({ task: "open", source }, { progress: progressed });
     if (turn !== opening) return;
-    running?.abort.abort();
-    Object.assign(now, { source, problem, ...nothing });
-    $("title").textContent = problem.name;
-    document.title = `${problem.name} \u00b7 fairmdp`;
-    $("size").textContent = [countText(problem.states, "state"), countText(problem.pairs, "state-action pair"),
-      countText(problem.quotas.length, "quota")].join(", ");
-    sliders.open(problem, ranges);
-    now.bounds = problem.quotas.flatMap((q, focus) => sides(q).map((side) => ({ focus, side })));
-    Object.assign(now, now.bounds.find(({ focus, side }) => side === "at_least"
-      && problem.quotas[focus].at_least > ends(problem.quotas[focus])[0]) ?? now.bounds[0]);
-    fill(quotaChoice, ...now.bounds.map(({ focus, side }) => el("option", {}, side === "at_most"
-      ? `${problem.quotas[focus].name}, at most` : problem.quotas[focus].name)));
-    notice("");
+    audit.forget();
+    adopt(source, null, opened);
     await solve();
     focusOnDearest();
     followSoon(0);
@@ -62,6 +59,40 @@ async function open(source) {
   }
 }
 
+// Show a problem with quotas of its own, or with those that the page has made of them.
+function adopt(source, rows, { problem, ranges }) {
+  running?.abort.abort();
+  Object.assign(now, { source, rows, problem, ...nothing });
+  $("title").textContent = problem.name;
+  document.title = `${problem.name} \u00b7 fairmdp`;
+  $("size").textContent = [countText(problem.states, "state"), countText(problem.pairs, "state-action pair"),
+    countText(problem.quotas.length, "quota")].join(", ");
+  $("quotas-note").textContent = problem.quotas.length ? QUOTAS : START;
+  $("add").classList.toggle("primary", !problem.quotas.length);
+  $("reset").hidden = !problem.quotas.length && !rows;
+  sliders.open(problem, ranges);
+  now.bounds = problem.quotas.flatMap((q, focus) => sides(q).map((side) => ({ focus, side })));
+  Object.assign(now, now.bounds.find(({ focus, side }) => side === "at_least"
+    && problem.quotas[focus].at_least > ends(problem.quotas[focus])[0]) ?? now.bounds[0]);
+  const choices = now.bounds.map(({ focus, side }) => `${problem.quotas[focus].name}${side === "at_most" ? ", at most" : ""}`);
+  const texts = toldApart(choices, (name) => shortened(name, 20));
+  fill(quotaChoice, ...choices.map((value, k) => el("option", { value, title: value }, texts[k])));
+  notice("");
+}
+
+// Add a quota (k is null), change one, or remove it (row is null); the others stand where they are.
+async function edit(row, k) {
+  const { source } = now;
+  const rows = now.problem.quotas.map((quota, n) => ({ ...(now.rows?.[n] ?? { was: quota.name }), name: quota.name, ...sliders.standing(n) }));
+  if (k === null) rows.push(row);
+  else if (row) Object.assign(rows[k], row);
+  else rows.splice(k, 1);
+  adopt(source, rows, await ask({ task: "open", source, rows }));
+  const mine = row && now.bounds.find(({ focus }) => focus === (k ?? rows.length - 1));
+  if (mine) Object.assign(now, mine);
+  await solve();
+}
+
 function focusOnDearest() {
   const prices = now.answer?.quotas.map((q) => (q.price ?? 0) * span(q.unit)) ?? [];
   const k = prices.reduce((best, price, at) => (Math.abs(price) > Math.abs(prices[best] ?? 0) ? at : best), -1);
@@ -70,6 +101,10 @@ function focusOnDearest() {
 
 async function openFile(file) {
   try {
+    if (now.problem && await holdsPolicy(file)) {
+      await audit.open(file);
+      return;
+    }
     if (file.size > 2 ** 25) throw new Refused(`${file.name} has ${(file.size / 2 ** 20).toFixed(0)} MiB, the limit is 32 MiB`);
     await open({ kind: "file", name: await sendFile(file) });
   } catch (error) {
@@ -80,7 +115,7 @@ async function openFile(file) {
 // ---- solving
 
 function bounds() {
-  return { source: now.source, at_least: sliders.values.at_least, at_most: sliders.values.at_most };
+  return { source: now.source, rows: now.rows, at_least: sliders.values.at_least, at_most: sliders.values.at_most };
 }
 
 function moved(k, side) {
@@ -149,7 +184,9 @@ function curveQuestion() {
 }
 
 function follow() {
-  if (!now.problem?.quotas.length || running) return;
+  if (!now.problem || running) return;
+  audit.follow();
+  if (!now.problem.quotas.length) return;
   quotaChoice.selectedIndex = now.bounds.findIndex(({ focus, side }) => focus === now.focus && side === now.side);
   followRanges();
   followCurve();
@@ -339,16 +376,22 @@ async function begin() {
   acceptDrops($("drop"), openFile);
   fill($("exports"), ...EXPORTS.map(([kind, label]) => el("button", { type: "button", "data-kind": kind,
     on: { click: () => exportFile(kind) } }, `${label} `, el("span", { class: "muted" }, kind.slice(kind.indexOf("."))))));
-  $("open").addEventListener("click", () => showChooser($("chooser"), scenarios, open, openFile));
+  $("sections").append(audit.section);
+  $("open").addEventListener("click", () => showChooser($("chooser"), offered, open, openFile));
+  $("add").addEventListener("click", () => editor.add(SUGGESTED));
   $("copy").addEventListener("click", copyCommand);
   $("reset").addEventListener("click", () => {
+    if (now.rows) {
+      open(now.source);
+      return;
+    }
     const { at_least, at_most } = asked(now.problem.quotas);
     sliders.set(at_least, at_most);
     moved(now.focus, now.side);
   });
   try {
     const first = await start();
-    scenarios = first.scenarios;
+    offered = first;
     $("version").textContent = first.version;
     await open({ kind: "given" });
   } catch (error) {

@@ -1,7 +1,9 @@
-// Opening another problem: a ready-made one with its parameters, or a file, chosen or dropped.
+// Opening another problem: a ready-made one with its parameters, a file, chosen or dropped, or rules in Python.
 import { el, fill } from "./dom.js";
 
-export function showChooser(dialog, scenarios, open, openFile) {
+const FILES = ".toml,.npz,.csv,.tsv,.parquet,.tra,.drn";
+
+export function showChooser(dialog, { scenarios, modules }, open, openFile) {
   const fields = el("div", { class: "fields" });
   const story = el("p", { class: "muted" });
   const choice = el("select", { id: "scenario", on: { change: () => describe(scenarios[choice.selectedIndex]) } },
@@ -19,16 +21,30 @@ export function showChooser(dialog, scenarios, open, openFile) {
     dialog.close();
     open({ kind: "scenario", name: scenarios[choice.selectedIndex].name, params: Object.fromEntries(changed) });
   }
-  const file = el("input", { id: "file", type: "file", accept: ".toml,.npz",
+  const file = el("input", { id: "file", type: "file", accept: FILES,
     on: { change: () => { if (file.files.length) { dialog.close(); openFile(file.files[0]); } } } });
   fill(dialog, el("h2", { id: "chooser-title" }, "Open a problem"),
     el("form", { on: { submit: opened } },
       el("label", { for: "scenario" }, "A ready-made one"), choice, story, fields,
       el("div", { class: "buttons" }, el("button", { type: "submit", class: "primary" }, "Open it"),
         el("button", { type: "button", on: { click: () => dialog.close() } }, "Cancel"))),
-    el("hr"), el("label", { for: "file" }, "Or a file of your own, .toml or .npz (you can also drop it anywhere on the page)"), file);
+    el("hr"), el("label", { for: "file" }, "Or a file of your own: a table of transitions (.csv, .parquet; columns state, action, next, probability and reward),"
+      + " .toml, .npz, .tra or .drn. You can also drop it anywhere on the page."), file,
+    ...(modules ? [el("hr"), rules(dialog, open)] : []));
   describe(scenarios[0]);
   dialog.showModal();
+}
+
+function rules(dialog, open) {
+  const name = el("input", { id: "module", autocomplete: "off", spellcheck: "false", placeholder: "shop:model", required: true, pattern: "[^:]+:[^:]+" });
+  const opened = (event) => {
+    event.preventDefault();
+    dialog.close();
+    open({ kind: "module", name: name.value.trim() });
+  };
+  return el("form", { on: { submit: opened } },
+    el("label", { for: "module" }, "Or a model that Python makes, module:function, in the folder where fairmdp explore was started"),
+    el("div", { class: "command" }, name, el("button", { type: "submit" }, "Make it")));
 }
 
 export function acceptDrops(overlay, openFile) {

@@ -16,11 +16,12 @@ export function fill(node, ...children) {
   return node;
 }
 
+// A table; where the page is narrow its rows become blocks, whose cells say what they are.
 export function table(head, rows, label) {
-  const cell = (content, column) =>
-    el(column === 0 ? "th" : "td", column === 0 ? { scope: "row" } : {}, ...[content].flat());
+  const cell = (content, column) => el(column === 0 ? "th" : "td", { "data-label": head[column],
+    ...(column === 0 ? { scope: "row", role: "rowheader" } : { role: "cell" }) }, el("span", {}, ...[content].flat()));
   return el("div", { class: "scroll", role: "region", "aria-label": label, tabindex: "0" },
-    el("table", {},
-      el("thead", {}, el("tr", {}, ...head.map((text) => el("th", { scope: "col" }, text)))),
-      el("tbody", {}, ...rows.map((row) => el("tr", {}, ...row.map(cell))))));
+    el("table", { role: "table" },
+      el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, ...head.map((text) => el("th", { scope: "col", role: "columnheader" }, text)))),
+      el("tbody", { role: "rowgroup" }, ...rows.map((row) => el("tr", { role: "row" }, ...row.map(cell))))));
 }

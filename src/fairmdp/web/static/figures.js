@@ -2,8 +2,8 @@
 // policy does, green what stands exactly where it was asked to, orange what is owed or paid for it, red what may not or
 // cannot be; rings and dashes are without quotas.
 import { el, fill } from "./dom.js";
-import { askedText, ends, EXACT, gainText, shareText, shortened, slackText, span, tickTexts, valueText } from "./format.js";
-import { across, fitted, ink, line, mark, OUTLINED, picture, put, scale, shape, ticks, upward, wide, widest, words } from "./plot.js";
+import { askedText, ends, EXACT, gainText, shareText, shortened, slackText, span, tickTexts, toldApart, valueText } from "./format.js";
+import { across, fitted, fittedAll, ink, line, mark, OUTLINED, picture, put, scale, shape, ticks, upward, wide, widest, words } from "./plot.js";
 
 const MOST_BARS = 40;
 const HEIGHT = 190; // px of a frontier, within its axes
@@ -36,11 +36,12 @@ export function drawShares(part, answer) {
     ...(shown.some((q) => q.at_most < ends(q)[1]) ? [["owed most", "allowed"]] : []), ["ring", "without quotas"]]);
   part.figure.setAttribute("aria-label", `Shares: ${shown.slice(0, 12)
     .map((q) => `${q.name} ${valueText(q.share, q.unit)}, asked ${askedText(q)}`).join("; ")}.`);
-  const row = Math.min(56, Math.max(28, 230 / shown.length));
+  const row = Math.min(56, Math.max(20, 280 / shown.length));
   const kinds = [...new Set(shown.map((q) => JSON.stringify(q.unit)))].sort((a, b) => (b === "null") - (a === "null"));
   const panels = kinds.map((kind) => shown.filter((q) => JSON.stringify(q.unit) === kind)); // one axis for each unit
   put(part.figure, (width) => {
-    const names = new Map(shown.map((q) => [q, fitted(q.name, 0.4 * width, 22)]));
+    const texts = fittedAll(shown.map((q) => q.name), 0.4 * width, 22);
+    const names = new Map(shown.map((q, k) => [q, texts[k]]));
     const left = widest([...names.values()]) + 12;
     const right = width - widest(shown.map((q) => valueText(q.share, q.unit))) - 18;
     let top = 4;
@@ -119,7 +120,8 @@ export function drawFrontier(part, curve, point, message = "") {
   part.figure.hidden = !curve;
   part.more.hidden = !curve;
   if (!curve) return;
-  legend(part, [point.gain === null ? ["owed most", "asked for"] : ["dot", "here"], ["shade", "what fairness costs"], ["dash", "without this quota"]]);
+  legend(part, [...(point.gain === null ? [["owed most", "asked for now"]] : [["dot", "here"], ["owed", `${curve.bound === "at_most" ? "allowed" : "owed"} now`]]),
+    ["shade", "what fairness costs"], ["dash", "without this quota"]]);
   const [nothing, last] = curve.bound === "at_most" ? [`${curve.quota} has no cap`, "lowest cap"] : [`nothing is owed to ${curve.quota}`, "most"];
   part.figure.setAttribute("aria-label", `Best gain falls from ${gainText(curve.gains[0])} when ${nothing}`
     + ` to ${gainText(curve.gains.findLast((gain) => gain !== null))} at ${valueText(curve.last_feasible, curve.unit)}, the ${last} that can be met.`);
@@ -161,7 +163,7 @@ export function drawFrontier(part, curve, point, message = "") {
       ...met.map((k, n) => breakpoint(told(curve.values[k], curve.gains[k], curve.worst_slacks[k]), dots, n, top, bottom)),
       ...(point.gain === null
         ? [mark(`here\n${shown}`, [x(point.value), top], line(x(point.value), top, x(point.value), bottom, "bad", { "stroke-width": 2, class: "here" }))]
-        : here(`here: ${shown}`, gainText(point.gain), [x(point.value), y(point.gain)], cap, left, right, bottom)));
+        : [line(x(point.value), top, x(point.value), bottom, "cost", { "stroke-width": 2, class: "present" }), ...here(`here: ${shown}`, gainText(point.gain), [x(point.value), y(point.gain)], cap, left, right, bottom)]));
   });
 }
 
@@ -195,8 +197,8 @@ export function drawPolicy(part, policy) {
   const row = many ? 18 : Math.min(56, Math.max(28, 210 / states.length));
   const size = many ? 11 : 13;
   put(part.figure, (width) => {
-    const names = states.map((name) => fitted(name, 0.35 * width, 16, size));
-    const heads = actions.map((name) => shortened(name, 18));
+    const names = fittedAll(states, 0.35 * width, 18, size);
+    const heads = toldApart(actions, (name) => shortened(name, 18));
     const left = widest(names, size) + 10;
     const steep = widest(heads) + 8 > (width - left) / actions.length;
     const right = width - (steep ? 0.6 * wide(heads.at(-1)) : 2);

@@ -53,9 +53,13 @@ export function priceText(value, unit = null) {
 export function askedText(quota) {
   const [low, high] = ends(quota);
   const capped = quota.at_most !== null && quota.at_most < high;
-  const parts = quota.at_least > low || !capped ? [`\u2265 ${bound(quota.at_least ?? low, quota.unit)}`] : [];
-  if (capped) parts.push(`\u2264 ${bound(quota.at_most, quota.unit)}`);
-  return parts.join(", ");
+  return boundsText([quota.at_least > low || !capped ? quota.at_least ?? low : null, capped ? quota.at_most : null], quota.unit);
+}
+
+// Bounds of which either may be missing.
+export function boundsText([low, high], unit = null) {
+  const parts = [["\u2265", low], ["\u2264", high]].filter(([, value]) => value !== null);
+  return parts.map(([sign, value]) => `${sign} ${bound(value, unit)}`).join(", ");
 }
 
 export function bound(value, unit = null) {
@@ -85,7 +89,24 @@ export function countText(count, word) {
   return `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
 }
 
+// Long names lose their middle: beginnings are often the same, and ends say which is which.
 export function shortened(text, length = 22) {
   const letters = [...text];
-  return letters.length > length ? `${letters.slice(0, length - 1).join("")}\u2026` : text;
+  if (letters.length <= length) return text;
+  const end = Math.floor((length - 1) / 2);
+  return `${letters.slice(0, length - 1 - end).join("").trimEnd()}\u2026${end ? letters.slice(-end).join("").trimStart() : ""}`;
+}
+
+// Names without what they begin with in common, where their short forms are the same.
+export function toldApart(names, short) {
+  const texts = names.map((name) => short(name));
+  for (const text of new Set(texts)) {
+    const same = texts.map((_, k) => k).filter((k) => texts[k] === text);
+    const [first, ...others] = [...new Set(same.map((k) => names[k]))];
+    if (!others.length) continue;
+    let common = [...first].findIndex((letter, at) => others.some((other) => other[at] !== letter));
+    while (common > 0 && /[\p{L}\p{N}]/u.test(first[common - 1])) common -= 1; // whole words
+    if (common > 1) for (const k of same) texts[k] = short(`\u2026${names[k].slice(common)}`);
+  }
+  return texts;
 }

@@ -1,6 +1,6 @@
 // The states of a small model on a circle, with arrows as wide as the long-run flow between them.
 import { shareText } from "./format.js";
-import { fitted, ink, mark, OUTLINED, picture, put, shape, widest, words } from "./plot.js";
+import { fittedAll, ink, mark, OUTLINED, picture, put, shape, widest, words } from "./plot.js";
 
 const WIDEST = 520; // px
 const MANY = 12; // states, from which on they are smaller
@@ -24,8 +24,8 @@ function spread(graph, width) {
   const radii = graph.shares.map((share) => (many ? 0.62 : 1) * (13 + 26 * Math.sqrt(share)));
   const angles = graph.states.map((_, s) => (2 * Math.PI * s) / count - Math.PI / 2);
   const sides = angles.map((angle) => (Math.abs(Math.cos(angle)) < 0.3 ? "middle" : Math.cos(angle) > 0 ? "start" : "end"));
-  const labels = graph.states.map((name, s) => ([...name].length <= 3 && radii[s] > 15 ? ""
-    : fitted(name, (sides[s] === "middle" ? 0.4 : 0.2) * width, 14)));
+  const texts = fittedAll(graph.states, 0.22 * width, 14);
+  const labels = texts.map((text, s) => ([...text].length <= 3 && radii[s] > 15 ? "" : text));
   const room = Math.max(many ? 40 : 56, 2.2 * Math.max(...radii) + 12);
   const across = count === 1 ? 0 : Math.min(width, WIDEST) / 2 - Math.max(56, widest(labels.filter((_, s) => sides[s] !== "middle")) + Math.max(...radii) + 12);
   const down = Math.max((many ? 0.94 : 0.8) * across, count === 1 ? 0 : Math.min(150, 22 * count));

@@ -1,7 +1,7 @@
 // What figures are made of: SVG, axes with round ticks, and marks that say what they are when they are pointed at or
 // reached by keyboard. Colours are variables of app.css, so that light, dark and print need no second drawing.
 import { el } from "./dom.js";
-import { roundStep, shortened, tidy } from "./format.js";
+import { roundStep, shortened, tidy, toldApart } from "./format.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const BETWEEN = 14; // px between two labels of an axis
@@ -55,6 +55,11 @@ export function widest(texts, size) {
 export function fitted(text, room, length, size) {
   while (length > 2 && wide(shortened(text, length), size) > room) length -= 1;
   return shortened(text, length);
+}
+
+// Names as long as there is room for; those that differ look different.
+export function fittedAll(names, room, length, size) {
+  return toldApart(names, (name) => fitted(name, room, length, size));
 }
 
 // Shapes that stand for one thing: its name and numbers, line by line, and the point they are shown at.

@@ -1,7 +1,7 @@
 // A report: one document, drawn once, by the code of the page.
 import { el, fill, table } from "./dom.js";
 import { drawFrontier } from "./figures.js";
-import { countText, ends } from "./format.js";
+import { countText, ends, shortened, toldApart } from "./format.js";
 import { drawAnswer, drawHero, makeSections, proofRows } from "./sections.js";
 
 const report = JSON.parse(document.getElementById("document").textContent);
@@ -18,8 +18,10 @@ function conflictPart(why) {
 
 function curvesPart() {
   const { answer, curves, problem } = report;
+  const choices = curves.map(({ quota, bound }) => (bound === "at_most" ? `${quota}, at most` : quota));
+  const texts = toldApart(choices, (name) => shortened(name, 20));
   const choice = el("select", { "aria-label": "Quota that moves along the curve", on: { change: show } },
-    ...curves.map((curve) => el("option", {}, curve.bound === "at_most" ? `${curve.quota}, at most` : curve.quota)));
+    ...choices.map((value, k) => el("option", { value, title: value }, texts[k])));
   function show() {
     const curve = curves[choice.selectedIndex];
     const asked = problem.quotas.find((quota) => quota.name === curve.quota);

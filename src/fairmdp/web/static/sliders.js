@@ -16,10 +16,11 @@ export function asked(quotas) {
 }
 
 export class Sliders {
-  constructor(list, filter, moved) {
+  constructor(list, filter, moved, change) {
     this.list = list;
     this.filter = filter;
     this.moved = moved; // called with (k, side)
+    this.change = change; // called with k, where a quota is to be changed by more than its bounds
     this.rows = new Map();
   }
 
@@ -54,7 +55,7 @@ export class Sliders {
     const shown = this.quotas.map((_, k) => k).filter((k) => this.quotas[k].name.toLowerCase().includes(wanted)).slice(0, MOST);
     this.rows.clear();
     fill(this.list, ...shown.map((k) => this.row(k)));
-    if (!shown.length) fill(this.list, el("li", { class: "muted" }, this.quotas.length ? "No quota has such a name." : "This problem has no quotas."));
+    if (!shown.length && this.quotas.length) fill(this.list, el("li", { class: "muted" }, "No quota has such a name."));
     this.update();
   }
 
@@ -66,7 +67,14 @@ export class Sliders {
     return el("li", { class: "quota" },
       el("div", { class: "quota-head" }, el("span", { class: "name" }, quota.name), got),
       quota.counts === `state ${quota.name}` ? null : el("span", { class: "counts muted small" }, quota.counts),
-      ...controls.map((control) => control.node));
+      ...controls.map((control) => control.node),
+      el("button", { type: "button", class: "quiet tiny change", "aria-label": `Change ${quota.name}`, on: { click: () => this.change(k) } }, "Change"));
+  }
+
+  // The bounds of a quota that stand on the page, without those that it has not.
+  standing(k) {
+    const has = sides(this.quotas[k]);
+    return Object.fromEntries(["at_least", "at_most"].map((side) => [side, has.includes(side) ? this.values[side][k] : null]));
   }
 
   control(k, side) {
