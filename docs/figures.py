@@ -19,9 +19,9 @@ def draw(folder: Path) -> None:
         "max-min": fm.solve_max_min(taxi).policy,
     }
     axes = {
-        "frontier": plots.plot_frontier(fm.frontier(three, "s2")),
-        "taxi-frontier": plots.plot_frontier(fm.frontier(taxi, "zone3")),
-        "taxi-grid": plots.plot_grid(fm.frontier_grid(taxi, "zone2", "zone3", owed, owed)),
+        "frontier": plots.plot_frontier(fm.frontier(three, "s2"), problem=three),
+        "taxi-frontier": plots.plot_frontier(fm.frontier(taxi, "zone3"), problem=taxi),
+        "taxi-grid": plots.plot_grid(fm.frontier_grid(taxi, "zone2", "zone3", owed, owed), problem=taxi),
         "taxi-shares": plots.plot_shares(
             taxi, {name: fm.readout(taxi, policy).shares for name, policy in policies.items()}
         ),

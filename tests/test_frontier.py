@@ -332,7 +332,7 @@ def test_command(tmp_path):
     assert answer["gains"][1] is None and answer["values"] == [0.1, 0.5] and answer["exact"] is False
     assert answer["limit"] == pytest.approx(9 / 19, abs=1e-3) and answer["shadow_prices"][0]["high"] is None
     bad = CliRunner().invoke(cli, ["frontier", "three-state", "s2", "--figure", "x.gif"])
-    assert bad.exit_code == 2 and "ends in .png or .pdf" in bad.output
+    assert bad.exit_code == 2 and "ends in .png, .pdf or .svg" in bad.output
 
 
 def test_states_without_a_quota_will_do():

@@ -5,13 +5,16 @@ import io
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 from matplotlib.patches import Circle, FancyArrowPatch
 
-from fairmdp import ProblemError, frontier_grid, scenarios, solve
+from fairmdp import MDP, Problem, ProblemError, Quota, compare, frontier, frontier_grid, scenarios, solve
 from fairmdp.cli import cli
 from fairmdp.views import plots
+from fairmdp.views.plots.style import EXACT
 
 THREE = scenarios.three_state()
 FAIR = solve(THREE)
@@ -27,6 +30,79 @@ def test_shares_with_what_is_owed():
     assert [segment[0, 0] for segment in least.get_segments()] == [0.1, 0.1, 0.25]
     assert [segment[0, 0] for segment in most.get_segments()] == [0.5]
     assert {t.get_text() for t in ax.get_legend().get_texts()} == {"at least", "at most", "fair", "even"}
+
+
+def test_shares_of_one_policy_say_which_stand_at_their_bound():
+    ax = plots.plot_shares(THREE, {"fair": FAIR.shares})
+    exact = [bar for bar in ax.patches if bar.get_facecolor() == to_rgba(EXACT)]
+    assert [bar.get_width() for bar in exact] == pytest.approx([0.25])
+    ax.figure.canvas.draw()
+    assert ax.get_xticklabels()[1].get_text().endswith(" %")
+
+
+def test_a_comparison_says_what_each_policy_earns_with_its_worst_slack():
+    ax = plots.plot_comparison(THREE, compare(THREE))
+    said = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert (
+        "fair: gain 0.4434, worst slack 0" in said and "no quotas: gain 0.5263, worst slack -0.1591" in said
+    )
+
+
+def test_a_frontier_names_its_lines_and_marks_where_the_quota_stands():
+    ax = plots.plot_frontier(frontier(THREE, "s2"), problem=THREE)
+    said = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert {"best gain", "without this quota", "what fairness costs", "owed now, 25 %"} < set(said)
+    assert said[-1] == "no policy beyond 47.37 %" and ax.get_xlabel() == "share owed to s2"
+    FigureCanvasAgg(ax.figure).draw()
+    assert ax.get_legend().get_window_extent().x1 <= ax.figure.bbox.x1
+    now = next(line for line in ax.lines if line.get_label().startswith("owed now"))
+    assert list(now.get_xdata()) == [0.25, 0.25]
+    capped = THREE.with_quotas([Quota("s0", states=[0], at_most=0.35)])
+    cap = plots.plot_frontier(frontier(capped, "s0", bound="at_most"), problem=capped)
+    assert "allowed now, 35 %" in [text.get_text() for text in cap.get_legend().get_texts()]
+    weighted = THREE.with_quotas([Quota("chores", weights={"s0": -2.0, "s2": 6.0}, at_least=0.5)])
+    means = plots.plot_frontier(frontier(weighted, "chores"), problem=weighted)
+    assert "owed now, 0.5" in [text.get_text() for text in means.get_legend().get_texts()]
+
+
+def boxes(ax, texts):
+    renderer = ax.figure.canvas.get_renderer()
+    return [text.get_window_extent(renderer) for text in texts]
+
+
+def no_two_overlap(found):
+    return not any(a.overlaps(b) for k, a in enumerate(found) for b in found[k + 1 :])
+
+
+def test_a_graph_of_twenty_named_states_can_be_read():
+    names = [f"{unit} {way}" for unit in ("ward", "clinic", "theatre", "lab") for way in "NESWC"]
+    garnet = scenarios.garnet(20, 3).mdp
+    mdp = MDP(garnet.P, garnet.r, garnet.s_of, states=names)
+    ax = plots.plot_graph(mdp, solve(Problem(mdp)).occupancy)
+    FigureCanvasAgg(ax.figure).draw()
+    assert [text.get_text().split(",")[0] for text in ax.texts] == names
+    frame = ax.figure.bbox
+    found = boxes(ax, ax.texts)
+    assert no_two_overlap([*found, ax.get_legend().get_window_extent()])
+    assert all(frame.x0 <= box.x0 and box.x1 <= frame.x1 for box in found)
+    said = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert said[0].startswith("state") and said[1].endswith("% of all steps")
+
+
+def test_ticks_of_a_grid_do_not_overlap():
+    values = np.linspace(0, 0.46, 24)
+    grid = frontier_grid(THREE, "s1", "s2", values[:3], values)
+    for problem, last in ((None, "0.46"), (THREE, "46")):
+        ax = plots.plot_grid(grid, problem=problem)
+        FigureCanvasAgg(ax.figure).draw()
+        assert no_two_overlap(boxes(ax, ax.get_xticklabels()))
+        assert [text.get_text() for text in ax.get_xticklabels()][-1] == last
+
+
+def test_svg_is_the_same_every_time_and_its_text_is_text():
+    files = {plots.image(plots.plot_shares(THREE, {"fair": FAIR.shares}), "svg") for _ in range(2)}
+    (file,) = files
+    assert file.startswith(b"<?xml") and b">share of time</text>" in file and b"dc:date" not in file
 
 
 def test_shares_of_many_groups_are_those_with_the_least_slack():
@@ -94,6 +170,7 @@ def test_what_cannot_be_drawn(call, words):
 
 @pytest.mark.parametrize("plot", ["shares", "policy", "graph"])
 def test_solve_draws(plot, tmp_path):
-    file = tmp_path / "s.png"
-    ended = CliRunner().invoke(cli, ["solve", "jobs", "--figure", str(file), "--plot", plot])
-    assert ended.exit_code == 0 and file.read_bytes().startswith(b"\x89PNG")
+    for ending, head in ((".png", b"\x89PNG"), (".svg", b"<?xml")):
+        file = tmp_path / f"s{ending}"
+        ended = CliRunner().invoke(cli, ["solve", "jobs", "--figure", str(file), "--plot", plot])
+        assert ended.exit_code == 0 and file.read_bytes().startswith(head)

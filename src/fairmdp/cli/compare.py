@@ -58,5 +58,4 @@ def compare(source: io.Source, options: _Options) -> None:
         click.echo(views.as_json(views.comparison_data(seen)))
     else:
         click.echo(views.comparison_text(source.target, seen))
-    shares = {name: policy.shares for name, policy in seen.policies.items()}
-    save_figure(options.figure, lambda: views.plots.plot_shares(problem, shares), options.as_json)
+    save_figure(options.figure, lambda: views.plots.plot_comparison(problem, seen), options.as_json)

@@ -78,7 +78,7 @@ def frontier(source: io.Source, quota: str, second: str | None, options: _Option
     if options.csv_file is not None:
         save_bytes(options.csv_file, found.to_table().to_csv().encode(), options.as_json)
     plot: Any = views.plots.plot_frontier if second is None else views.plots.plot_grid
-    save_figure(options.figure, lambda: plot(found), options.as_json)
+    save_figure(options.figure, lambda: plot(found, problem=problem), options.as_json)
 
 
 class _Shown(NamedTuple):

@@ -114,14 +114,14 @@ def seed_option(of: str = "Everything random follows from it.") -> Any:
 
 
 def _drawable(context: click.Context, parameter: click.Parameter, path: str | None) -> str | None:
-    if path is not None and Path(path).suffix.lower() not in (".png", ".pdf"):
-        raise click.UsageError(f"--figure {path}: expected a name that ends in .png or .pdf")
+    if path is not None and Path(path).suffix.lower() not in (".png", ".pdf", ".svg"):
+        raise click.UsageError(f"--figure {path}: expected a name that ends in .png, .pdf or .svg")
     return path
 
 
 def figure_option() -> Any:
     """The option ``--figure``."""
-    return option("--figure", type=FILE, callback=_drawable, help="Draw it: .png or .pdf.")
+    return option("--figure", type=FILE, callback=_drawable, help="Draw it: .png, .pdf or .svg.")
 
 
 def save_figure(path: str | None, draw: Callable[[], Axes], quiet: bool) -> None:

@@ -1,5 +1,5 @@
 # What `fairmdp.views.plots` offers, loaded at first use.
-from .fairness import plot_frontier, plot_grid, plot_shares
+from .fairness import plot_comparison, plot_frontier, plot_grid, plot_shares
 from .model import plot_graph, plot_policy
 from .paper import (
     plot_bias_floor,
@@ -14,6 +14,7 @@ from .style import image
 __all__ = [
     "image",
     "plot_bias_floor",
+    "plot_comparison",
     "plot_frontier",
     "plot_gap",
     "plot_graph",

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from fairmdp.errors import ProblemError
 from fairmdp.model.checks import Floats, real_vector
 from fairmdp.model.mdp import MDP
-from fairmdp.views.plots.style import BLUE, ORANGE, drawing
+from fairmdp.views.plots.style import DOES, drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,6 +20,8 @@ _MOST_ROWS = 120  # states of a policy that can still be read
 _MOST_ACTIONS = 40
 _MOST_NODES = 40
 _MOST_ARROWS = 3  # for every state, the widest ones
+_CROWD = 8  # states from which on names stand outside
+_ARROW = "0.4"
 _FAINT = 1e-3  # flow below this part of the largest is not drawn
 
 
@@ -66,19 +68,45 @@ def plot_graph(mdp: MDP, occupancy: ArrayLike, ax: Axes | None = None) -> Axes:
     shares = np.bincount(mdp.s_of, weights=x, minlength=mdp.n_states)
     flow = np.zeros((mdp.n_states, mdp.n_states))
     often = x if mdp.durations is None else x / mdp.durations
-    np.add.at(flow, mdp.s_of, often[:, None] * mdp.P.toarray())
+    np.add.at(flow, mdp.s_of, often[:, None] / (often.sum() or 1.0) * mdp.P.toarray())
     angle = np.pi / 2 - 2 * np.pi * np.arange(mdp.n_states) / mdp.n_states
     places = np.column_stack([np.cos(angle), np.sin(angle)]) if mdp.n_states > 1 else np.zeros((1, 2))
-    crowd = min(1.0, 3.2 / np.sqrt(mdp.n_states))
-    radius = crowd * (0.05 + 0.22 * np.sqrt(shares / shares.max()))
-    with drawing(ax, (3.8, 3.4)) as ax:
+    many = mdp.n_states > _CROWD
+    crowd = min(1.0, 2.4 / np.sqrt(mdp.n_states))
+    radius = crowd * (0.05 + 0.22 * np.sqrt(shares / (shares.max() or 1.0)))
+    with drawing(ax, (5.2, 4.6) if many else (3.8, 3.6)) as ax:
         ax.set_aspect("equal")
         ax.set_axis_off()
-        ax.set(xlim=(-1.7, 1.7), ylim=(-1.5, 1.5))
+        ax.set(xlim=(-1.9, 1.9) if many else (-1.7, 1.7), ylim=(-1.4, 1.4) if many else (-1.5, 1.5))
         _arrows(ax, places, radius, flow)
         for s, (place, share) in enumerate(zip(places, shares, strict=True)):
-            _node(ax, place, float(radius[s]), f"{mdp.state_name(s)}\n{100 * share:.0f} %")
+            _node(ax, place, float(radius[s]), mdp.state_name(s), f"{100 * share:.0f} %", many)
+        _legend(ax, float(flow.max()))
     return ax
+
+
+def _legend(ax: Axes, most: float) -> None:
+    """What disks and arrows stand for, with the widest arrow and one of a tenth of it."""
+    from matplotlib.lines import Line2D
+
+    disk: dict[str, Any] = {"marker": "o", "linestyle": "none", "markersize": 6, "color": DOES}
+    arrows = (_look(part) | {"linewidth": _width(part)} for part in (1.0, 0.1))
+    handles = [Line2D([], [], **disk), *(Line2D([], [], **look) for look in arrows)]
+    labels = [
+        "state, as large as its share of time",
+        f"{100 * most:.2g} % of all steps",
+        f"{10 * most:.2g} %",
+    ]
+    ax.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=3, columnspacing=1.2)
+
+
+def _width(part: float) -> float:
+    """Width of an arrow with this part of the largest flow."""
+    return 0.4 + 3.6 * part
+
+
+def _look(part: float) -> dict[str, Any]:
+    return {"color": _ARROW, "alpha": 0.3 + 0.7 * part}
 
 
 def _arrows(ax: Axes, places: Floats, radius: Floats, flow: Floats) -> None:
@@ -87,11 +115,12 @@ def _arrows(ax: Axes, places: Floats, radius: Floats, flow: Floats) -> None:
     widest = flow.max()
     least = np.sort(flow, axis=None)[-min(_MOST_ARROWS * flow.shape[0], flow.size)]
     for s, t in np.argwhere((flow > _FAINT * widest) & (flow >= least)):
-        width = 0.4 + 3.6 * flow[s, t] / widest
-        look = {"color": ORANGE if s == t else "0.45", "linewidth": width, "zorder": 1}
+        part = float(flow[s, t] / widest)
+        width = _width(part)
+        look = _look(part) | {"linewidth": width, "zorder": 1}
         if s == t:
             outward = places[s] / (np.linalg.norm(places[s]) or 1.0)
-            ax.add_patch(_loop(places[s] + outward * radius[s], 0.5 * radius[s] + 0.05, look))
+            ax.add_patch(_loop(places[s] - outward * radius[s], 0.5 * radius[s] + 0.05, look))
             continue
         head = f"-|>,head_length={2 + width},head_width={1 + 0.6 * width}"
         way = (places[t] - places[s]) / np.linalg.norm(places[t] - places[s])
@@ -105,18 +134,23 @@ def _arrows(ax: Axes, places: Floats, radius: Floats, flow: Floats) -> None:
         )
 
 
-def _loop(centre: Floats, radius: float, look: dict[str, object]) -> Patch:
+def _loop(centre: Floats, radius: float, look: dict[str, Any]) -> Patch:
     from matplotlib.patches import Circle
 
     return Circle((float(centre[0]), float(centre[1])), radius, fill=False, **{**look, "zorder": 0})
 
 
-def _node(ax: Axes, place: Floats, radius: float, label: str) -> None:
-    """A disk with its label inside, or outside where it is too small."""
+def _node(ax: Axes, place: Floats, radius: float, name: str, share: str, many: bool) -> None:
+    """A disk with its name and share inside or, where it is too small or there are many, outside."""
     from matplotlib.patches import Circle
 
-    ax.add_patch(Circle((float(place[0]), float(place[1])), radius, color=BLUE, zorder=2))
-    inside = radius > (0.2 if len(label) < 16 else 0.25)
-    spot = place if inside else place * (1 + (1.5 * radius + 0.22) / (np.linalg.norm(place) or 1.0))
-    color = "white" if inside else "black"
-    ax.text(spot[0], spot[1], label, ha="center", va="center", color=color, fontsize=6, zorder=3)
+    ax.add_patch(Circle((float(place[0]), float(place[1])), radius, color=DOES, zorder=2))
+    style: dict[str, Any] = {"va": "center", "fontsize": 6, "zorder": 3}
+    if not many and radius > (0.2 if len(name) < 11 else 0.25):
+        ax.text(float(place[0]), float(place[1]), f"{name}\n{share}", ha="center", color="white", **style)
+        return
+    way = place / (np.linalg.norm(place) or 1.0)
+    spot = place + way * (radius + 0.07)
+    side = "center" if abs(way[0]) < 0.2 else "left" if way[0] > 0 else "right"
+    upright = {"va": "bottom" if way[1] > 0 else "top"} if side == "center" else {}
+    ax.text(float(spot[0]), float(spot[1]), f"{name}, {share}", ha=side, **(style | upright))
