@@ -52,7 +52,7 @@ def test_a_frontier_names_its_lines_and_marks_where_the_quota_stands():
     ax = plots.plot_frontier(frontier(THREE, "s2"), problem=THREE)
     said = [text.get_text() for text in ax.get_legend().get_texts()]
     assert {"best gain", "without this quota", "what fairness costs", "owed now, 25 %"} < set(said)
-    assert said[-1] == "no policy beyond 47.37 %" and ax.get_xlabel() == "share owed to s2"
+    assert said[-1] == "up to 47.37 % can be met" and ax.get_xlabel() == "share owed to s2"
     FigureCanvasAgg(ax.figure).draw()
     assert ax.get_legend().get_window_extent().x1 <= ax.figure.bbox.x1
     now = next(line for line in ax.lines if line.get_label().startswith("owed now"))

@@ -99,7 +99,8 @@ def plot_frontier(curve: Frontier, ax: Axes | None = None, *, problem: Problem |
             label = f"{'allowed' if cap else 'owed'} now, {_value(now, share)}"
             ax.axvline(now, color=OWED, linewidth=1.2, label=label, zorder=2)
         if curve.exact:
-            limit = f"no policy {'below' if cap else 'beyond'} {_value(x[-1], share)}"
+            last = _value(x[-1], share)
+            limit = f"not below {last}" if cap else f"up to {last} can be met"
             ax.axvline(x[-1], color=BEYOND, linewidth=1.0, linestyle=(0, (1.5, 1.5)), label=limit)
         of = "factor on all quotas" if curve.is_factor else f"{'allowed' if cap else 'owed'} to {curve.quota}"
         ax.set(xlabel=f"share {of}" if share else of, ylabel="best long-run average reward")
