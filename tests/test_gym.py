@@ -1,6 +1,7 @@
 """Gymnasium environments as models and as simulators, against the environments themselves."""
 
 import re
+import sys
 from types import SimpleNamespace
 
 import gymnasium
@@ -167,6 +168,63 @@ def test_restarts_agree_with_resets_of_the_environment():
     for action in range(6):
         chi, degrees = frequencies(lambda _: taxi.reset()[0], mdp, 6 * s_end + action, 4000, None)
         assert degrees == 299 and chi < degrees + 4 * np.sqrt(2 * degrees)
+
+
+def test_environments_by_their_id():
+    lake = from_gymnasium("FrozenLake-v1", on_terminate="restart")
+    assert (lake.P != from_gymnasium(made("FrozenLake-v1"), on_terminate="restart").P).nnz == 0
+    simulator = EnvironmentSimulator(
+        "FrozenLake-v1", set_state=put, on_terminate="absorb", terminal=[*HOLES, 15]
+    )
+    assert simulator.n_states == 16
+    with pytest.raises(
+        ProblemError, match=r"gymnasium.make\('FrozenLke-v1'\) failed, NameNotFound: .*FrozenLake"
+    ):
+        from_gymnasium("FrozenLke-v1", on_terminate="restart")
+
+
+def test_ids_without_gymnasium(monkeypatch):
+    monkeypatch.setitem(sys.modules, "gymnasium", None)
+    with pytest.raises(ProblemError, match=r"gymnasium is not installed\n.*\n  pip install fairmdp\[gym\]"):
+        from_gymnasium("FrozenLake-v1", on_terminate="restart")
+
+
+def test_never_ending_environments_need_no_word_about_ends():
+    ring = {s: {a: [(1.0, (s + a) % 3, float(s), False)] for a in range(2)} for s in range(3)}
+    assert solve(Problem(from_gymnasium(toy(ring)))).gain == pytest.approx(2.0)
+    with pytest.raises(ProblemError, match="on_terminate is 'x'"):
+        from_gymnasium(toy(ring), on_terminate="x")
+
+
+class Rooms(gymnasium.Env):
+    """Two lamps that one may switch; it never ends, and its spaces are vectors."""
+
+    observation_space = gymnasium.spaces.MultiDiscrete([2, 3])
+    action_space = gymnasium.spaces.MultiDiscrete([2, 2])
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.s = np.zeros(2, int)
+        return self.s, {}
+
+    def step(self, action):
+        self.s = (self.s + action) % [2, 3]
+        return self.s.copy(), float(self.s[1] == 2), False, False, {}
+
+
+def test_vectors_of_states_and_actions_are_numbered_like_cells():
+    simulator = EnvironmentSimulator(Rooms(), set_state=put)
+    assert simulator.n_states == 6 and simulator.n_actions.tolist() == [4] * 6
+    to, rewards = simulator.sample(np.array([0, 4, 5]), np.array([1, 3, 0]), np.random.default_rng(0))
+    assert to.tolist() == [1, 2, 5] and rewards.tolist() == [0.0, 1.0, 1.0]
+    found = learn_plugin(simulator, [Quota("lamp", states=[0, 1, 2], at_least=0.5)], samples=6000, seed=0)
+    assert found.gain == pytest.approx(1.0) and found.guaranteed
+
+    def elsewhere(env, state):
+        env.unwrapped.s = np.array([1, 2])
+
+    with pytest.raises(SimulatorError, match="was given state 0 and left the environment in state 5"):
+        EnvironmentSimulator(Rooms(), set_state=elsewhere).sample([0], [0], np.random.default_rng(0))
 
 
 # --- mistakes
@@ -364,8 +422,13 @@ def test_environments_that_cannot_be_simulators(changes, message):
 
 
 def test_spaces_and_wrappers_that_cannot_be_simulated():
-    with pytest.raises(ProblemError, match=r"the observation_space is Tuple.*\n.*FunctionSimulator"):
+    with pytest.raises(ProblemError, match=r"the observation_space is Tuple.*\n.*\n.*FunctionSimulator"):
         EnvironmentSimulator(made("Blackjack-v1"), set_state=put, on_terminate="absorb")
+    with pytest.raises(ProblemError, match=r"is Box.*\n.*\n.*wrappers\.DiscretizeObservation those of a Box"):
+        EnvironmentSimulator("CartPole-v1", set_state=put)
+    late = SimpleNamespace(observation_space=gymnasium.spaces.Discrete(3, start=1))
+    with pytest.raises(ProblemError, match=r"values from 0\n.*\n.*TransformObservation"):
+        EnvironmentSimulator(late, set_state=put)
     again = gymnasium.wrappers.Autoreset(made("FrozenLake-v1"))
     with pytest.raises(ProblemError, match="Autoreset swallows the step after an end"):
         EnvironmentSimulator(again, set_state=put, on_terminate="absorb")

@@ -1,7 +1,7 @@
 """Tabular Gymnasium environments as models: FrozenLake, Taxi, CliffWalking, and others that publish ``P``.
 
-An environment is read through its attributes, so this module does not import gymnasium. Episodes end and
-averages do not, which is why the caller must say what happens after the end.
+An environment is read through its attributes, so this module imports gymnasium only to make one by its id.
+Episodes end and averages do not, which is why the caller must say what happens after the end.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ def from_gymnasium(env: Any, *, on_terminate: OnTerminate | None = None, initial
     Parameters
     ----------
     env
-        The environment, wrapped or not.
+        The environment, wrapped or not, or its id such as ``"FrozenLake-v1"``.
     on_terminate
-        What follows a terminal state; there is no safe default. ``"restart"``: it is visited for one step,
+        What follows a terminal state; there is no safe default, and none is needed where no episode ends.
+        ``"restart"``: it is visited for one step,
         then a new episode begins, so that shares are those of many episodes in a row. ``"absorb"``: it is
         never left, and every long-run average is about terminal states alone.
     initial
@@ -46,14 +47,15 @@ def from_gymnasium(env: Any, *, on_terminate: OnTerminate | None = None, initial
 
     Examples
     --------
-    >>> import gymnasium
-    >>> from_gymnasium(gymnasium.make("FrozenLake-v1"), on_terminate="restart")
+    >>> from_gymnasium("FrozenLake-v1", on_terminate="restart")
     MDP(16 states, 64 pairs, 148 transitions)
     """
-    check_on_terminate(on_terminate)
+    env = made(env)
     base = getattr(env, "unwrapped", env)
     _refuse_rewriters(env)
     table = _table(base)
+    if on_terminate is not None or table.terminal.any():
+        check_on_terminate(on_terminate)
     start = _initial(base, initial, table.n_states)
     if start is None and on_terminate == "restart":
         raise ProblemError(
@@ -64,6 +66,24 @@ def from_gymnasium(env: Any, *, on_terminate: OnTerminate | None = None, initial
     terminal = table.terminal
     _refuse_two_faced(table, terminal, start)
     return _model(table, terminal, start, on_terminate)
+
+
+def made(env: Any) -> Any:
+    """The environment, made by its id if that is what was given."""
+    if not isinstance(env, str):
+        return env
+    try:
+        import gymnasium
+    except ImportError:
+        refuse(
+            f"cannot make the environment {env!r}: gymnasium is not installed",
+            "an environment is given itself, or by its id in gymnasium's registry",
+            "pip install fairmdp[gym]",
+        )
+    try:
+        return gymnasium.make(env)
+    except Exception as error:
+        raise ProblemError(f"gymnasium.make({env!r}) failed, {type(error).__name__}: {error}") from error
 
 
 def check_on_terminate(on_terminate: Any) -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fairmdp.errors import ProblemError, SimulatorError
-from fairmdp.io.gym_model import check_on_terminate
-from fairmdp.model.checks import Floats, Ints, check_count
+from fairmdp.io.gym_model import check_on_terminate, made
+from fairmdp.model.checks import Floats, Ints, check_count, refuse
 from fairmdp.model.simulator import shell_model
 
+_KINDS = {"observation_space": "Observation", "action_space": "Action"}  # as wrappers call them
 _STRETCH = 64  # calls that are made again when one of them fails
 _ATTEMPTS = 3
 
@@ -107,18 +109,23 @@ class FunctionSimulator:
 class EnvironmentSimulator:
     """A Gymnasium environment whose state can be set as a simulator.
 
-    Its spaces must be ``Discrete``. Every sample sets the state and takes one step, with the environment's
-    random numbers taken from the generator of the sample. Time limits (``truncated``) are ignored.
+    Its spaces must be ``Discrete`` or ``MultiDiscrete``, whose vectors are numbered like an array's cells
+    (`numpy.ravel_multi_index`), the last entry fastest. Every sample sets the state and takes one step, with
+    the environment's random numbers taken from the generator of the sample. Time limits (``truncated``) are
+    ignored.
 
     Parameters
     ----------
     env
-        The environment; wrappers count. It is reset once, and belongs to the simulator from then on.
+        The environment, or its id; wrappers count. It is reset once, and belongs to the simulator from then
+        on.
     set_state
-        ``set_state(env, state)`` puts the environment into a state, e.g. ``env.unwrapped.s = state``. Most
+        ``set_state(env, state)`` puts the environment into a state, e.g. ``env.unwrapped.s = state``; of a
+        ``MultiDiscrete`` space it is given the vector. Most
         environments silently ignore ``reset(options={"state": ...})``; where this can be seen, it is refused.
     on_terminate
-        What follows a terminal state, as for `from_gymnasium`; there is no safe default.
+        What follows a terminal state, as for `from_gymnasium`; there is no safe default, and none is needed
+        where no state is terminal.
     terminal
         States in which episodes end. The environment is not asked what follows them, and a step that ends
         an episode elsewhere, or enters one of them without ending it, is refused.
@@ -147,11 +154,14 @@ class EnvironmentSimulator:
         terminal: Sequence[int] | Ints = (),
         initial: ArrayLike | None = None,
     ) -> None:
-        check_on_terminate(on_terminate)
+        if on_terminate is not None or np.size(terminal):
+            check_on_terminate(on_terminate)
         if not callable(set_state):
             raise ProblemError(f"set_state is {set_state!r}, expected a function of env and state")
-        self.n_states = _size(env, "observation_space")
-        self.n_actions = np.full(self.n_states, _size(env, "action_space"))
+        env = made(env)
+        self._seen, self._done = (_numbering(env, space) for space in ("observation_space", "action_space"))
+        self.n_states = self._seen.size
+        self.n_actions = np.full(self.n_states, self._done.size)
         self._env, self._set_state = env, set_state
         self._restart = on_terminate == "restart"
         self._terminal = _mask(terminal, self.n_states)
@@ -190,10 +200,10 @@ class EnvironmentSimulator:
 
     def _one(self, s: int, a: int) -> tuple[int, float]:
         try:
-            said = self._set_state(self._env, s)
-            is_in = _state_seen(self._env, said)
-            to, reward, terminated, *_ = self._env.step(a)
-            to, reward = operator.index(to), float(reward)
+            said = self._set_state(self._env, self._seen.value(s))
+            is_in = _state_seen(self._env, said, self._seen)
+            to, reward, terminated, *_ = self._env.step(self._done.value(a))
+            to, reward = self._seen.number(to), float(reward)
         except Exception as error:
             raise _failed(type(self._env.unwrapped).__name__, s, a, error) from error
         if is_in not in (None, s):
@@ -230,16 +240,47 @@ def _action_counts(n_actions: ArrayLike, n_states: int) -> Ints:
     return np.broadcast_to(counts.astype(np.int64), n_states).copy()
 
 
-def _size(env: Any, space: str) -> int:
-    """Size of a discrete space that begins at 0."""
+class _Numbering(NamedTuple):
+    """How the values of a space are numbered."""
+
+    size: int
+    shape: tuple[int, ...] | None = None  # of a MultiDiscrete space
+
+    def value(self, number: int) -> Any:
+        """Value of a number, as the environment takes it."""
+        return number if self.shape is None else np.array(np.unravel_index(number, self.shape))
+
+    def number(self, value: Any) -> int:
+        """Number of a value; -1 where the space does not have it."""
+        if self.shape is None:
+            return operator.index(value)
+        vector = np.asarray(value)
+        if vector.shape != (len(self.shape),) or (vector < 0).any() or (vector >= self.shape).any():
+            return -1
+        return int(np.ravel_multi_index(tuple(vector.tolist()), self.shape))
+
+
+def _numbering(env: Any, space: str) -> _Numbering:
+    """How a space's values are numbered, which must be finitely many."""
     found = getattr(env, space, None)
-    n, start = getattr(found, "n", None), getattr(found, "start", 0)
-    if not isinstance(n, int | np.integer) or start != 0:
-        raise ProblemError(
-            f"the {space} is {found}, expected Discrete(n) from 0\n"
-            "  number its values yourself and write a FunctionSimulator"
+    n, nvec, start = getattr(found, "n", None), getattr(found, "nvec", None), getattr(found, "start", 0)
+    if np.any(start):
+        refuse(
+            f"the {space} is {found}, expected values from 0",
+            "states and actions are numbered from 0",
+            f"shift it: gymnasium.wrappers.Transform{_KINDS[space]}, or write a FunctionSimulator",
         )
-    return int(n)
+    if isinstance(n, int | np.integer):
+        return _Numbering(int(n))
+    if nvec is not None and np.ndim(nvec) == 1:
+        shape = tuple(np.asarray(nvec).tolist())
+        return _Numbering(math.prod(shape), shape)
+    return refuse(
+        f"the {space} is {found}, expected Discrete or MultiDiscrete",
+        "shares of time are those of finitely many states and actions",
+        f"number its values: gymnasium.wrappers.Discretize{_KINDS[space]} those of a Box, "
+        f"Transform{_KINDS[space]} others, or write a FunctionSimulator",
+    )
 
 
 def _mask(terminal: Any, n_states: int) -> Any:
@@ -258,10 +299,12 @@ def _refuse_autoreset(env: Any) -> None:
         env = env.env
 
 
-def _state_seen(env: Any, said: Any) -> int | None:
+def _state_seen(env: Any, said: Any, numbering: _Numbering) -> int | None:
     """State that the environment is in, where it or the answer of set_state tells."""
     said = said[0] if isinstance(said, tuple) and said else said
     for seen in (said, getattr(env.unwrapped, "s", None)):
+        if numbering.shape is not None and isinstance(seen, np.ndarray):
+            return numbering.number(seen)
         if isinstance(seen, int | np.integer) and not isinstance(seen, bool):
             return int(seen)
     return None
