@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 from dataclasses import replace
 from decimal import Decimal, getcontext
 from fractions import Fraction
@@ -32,7 +33,9 @@ from fairmdp import (
     verify,
 )
 from fairmdp.certificate.elementary import exp_bounds, log_bounds, power_bounds
+from fairmdp.deadline import OutOfTimeError
 from fairmdp.model.objectives import value_at
+from fairmdp.welfare import descent
 
 THREE, JOBS, HIRING = scenarios.three_state(), scenarios.jobs(), scenarios.hiring()
 OBJECTIVES = [
@@ -392,3 +395,78 @@ def test_decisions_that_take_time():
         assert fair.status is same.status is Status.OPTIMAL
         assert fair.welfare == pytest.approx(same.welfare, abs=1e-7)
         assert verify(problem, fair).ok and verify(problem, fair, exact=True).ok
+
+
+def test_prices_of_an_order_are_the_nearest_ones():
+    """Projection onto the permutahedron: inside it, and no vertex lies further along the way to the point."""
+    rng = np.random.default_rng(1)
+    for _ in range(30):
+        w, v = np.sort(rng.random(5))[::-1], rng.normal(size=5)
+        q = descent.Prices(np.zeros(0), np.zeros(0), w).nearest(v, 2.0)
+        assert (np.cumsum(np.sort(q)) >= np.cumsum(np.sort(w)) - 1e-12).all() and q.sum() == pytest.approx(
+            w.sum()
+        )
+        corners = np.array(list(itertools.permutations(w)))
+        assert ((corners - q) @ (v - q)).max() <= 1e-12
+
+
+def test_a_step_of_prices_is_the_least_of_its_model():
+    """A quadratic with a kinked quota price, against SLSQP started from inside."""
+    rng = np.random.default_rng(3)
+    L = rng.normal(size=(4, 4))
+    A, slope, w = L @ L.T + np.eye(4), rng.normal(size=4), np.array([0.6, 0.3, 0.1])
+    prices = descent.Prices(np.array([0.2]), np.array([np.inf]), w)
+    y = np.append(0.0, np.full(3, 1 / 3))
+    z = prices.step(A, slope, y)
+    orders = np.array(list(itertools.permutations(w)))
+
+    def level(t):  # t: price of the quota, parts of the corners
+        move = np.append(t[0], t[1:] @ orders) - y
+        return slope @ move + move @ A @ move / 2 - 0.2 * t[0]
+
+    found = minimize(
+        level, np.append(0.0, np.full(6, 1 / 6)), method="SLSQP", bounds=[(0, None)] + [(0, 1)] * 6,
+        constraints={"type": "eq", "fun": lambda t: t[1:].sum() - 1}, options={"ftol": 1e-14, "maxiter": 500},
+    )  # fmt: skip
+    move = z - y
+    assert slope @ move + move @ A @ move / 2 - 0.2 * z[0] == pytest.approx(found.fun, abs=1e-7)
+
+
+@pytest.mark.parametrize("owed", [False, True])
+def test_many_groups_are_priced_by_newton_steps(owed, monkeypatch):
+    """The same welfare as by columns, with quotas and without; both are proved."""
+    problem = scenarios.garnet(1000, 3, 4, n_quotas=12, seed=2)
+    problem = problem if owed else problem.with_sets_unbounded()
+    objective = gini(np.linspace(3, 0.1, 12)) if owed else max_min()
+    quick = solve_welfare(problem, objective, reward=0.5, tol=1e-5)
+    assert quick.counters["steps"] > 1 and "columns" not in quick.counters
+    assert quick.status is Status.OPTIMAL and verify(problem, quick).ok
+    monkeypatch.setattr("fairmdp.welfare.search._MANY_GROUPS", 99)
+    columns = solve_welfare(problem, objective, reward=0.5, tol=1e-5)
+    assert columns.status is Status.OPTIMAL and columns.counters["columns"] > 1
+    assert quick.welfare <= columns.welfare_upper + 1e-12
+    assert columns.welfare <= quick.welfare_upper + 1e-12
+
+
+def test_where_newton_steps_stall_columns_go_on(monkeypatch):
+    monkeypatch.setattr(descent, "_STEPS", 1)
+    problem = scenarios.garnet(1000, 3, 4, n_quotas=12, seed=2)
+    fair = solve_welfare(problem, gini(), reward=1.0, tol=1e-4)
+    assert fair.status is Status.OPTIMAL and fair.counters["columns"] > 1
+
+
+def test_a_deadline_in_the_descent_leaves_its_best():
+    problem = scenarios.garnet(2000, 4, 4, n_quotas=20, seed=2).with_sets_unbounded()
+    rows = []
+
+    def late(self):
+        rows.append(1)
+        if len(rows) > 25:
+            raise OutOfTimeError
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fairmdp.deadline.Deadline.check", late)
+        fair = solve_welfare(problem, gini(np.linspace(20, 1, 20)))
+    assert fair.solution.stopped.value == "out of time" and math.isfinite(fair.welfare_upper)
+    uniform = solve_welfare(problem, gini(np.linspace(20, 1, 20)), seconds=1e-9)
+    assert fair.welfare > uniform.welfare and verify(problem, fair).ok

@@ -134,7 +134,7 @@ def connected(account: Account, found: WelfareSolution, search: Mixing) -> Welfa
     return best
 
 
-def that_earns_most(account: Account, found: WelfareSolution, search: Mixing) -> WelfareSolution:
+def that_earns_most(account: Account, found: WelfareSolution, witness: tuple[Any, Floats]) -> WelfareSolution:
     """The policy with the same utilities that earns most, where it is proved to be as good."""
     problem = account.setting.problem
     if found.status is not Status.OPTIMAL or problem.mdp.n_pairs > _LP_PAIRS:
@@ -144,7 +144,7 @@ def that_earns_most(account: Account, found: WelfareSolution, search: Mixing) ->
     best = solve_lp(problem.with_bounds(np.minimum(kept, problem.at_most)), tol=account.tol)
     if not best.has_policy or not best.gain > found.gain:
         return found
-    fair = account.claim(problem.mdp.per_step(best.policy), *search.witness, levels=found.levels)
+    fair = account.claim(problem.mdp.per_step(best.policy), *witness, levels=found.levels)
     return fair if fair.status is Status.OPTIMAL else found
 
 

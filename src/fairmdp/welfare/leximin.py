@@ -54,7 +54,7 @@ def leximin_answer(setting: Setting, request: Request) -> WelfareSolution:
         return found
     if found.status is not Status.OPTIMAL:
         found = connected(account, found, ladder)
-    return that_earns_most(account, found, ladder)
+    return that_earns_most(account, found, ladder.search.witness)
 
 
 class _Ladder:

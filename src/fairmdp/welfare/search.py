@@ -17,19 +17,24 @@ import numpy as np
 from fairmdp.certificate.welfare import SERVED, Asked
 from fairmdp.model.checks import Floats
 from fairmdp.model.objectives import MaxMin, needs_everybody
+from fairmdp.solvers.auto import mixes_fast
 from fairmdp.solvers.columns import EXACT, PENALTIES, Search
 from fairmdp.solvers.prices import price_box, tightened
 from fairmdp.solvers.request import Request
+from fairmdp.welfare.descent import PriceDescent
 from fairmdp.welfare.master import WelfareMaster
 from fairmdp.welfare.setting import Setting
-from fairmdp.welfare.shapes import Shape, shape_of
+from fairmdp.welfare.shapes import Least, Ordered, Shape, shape_of
 
 MARGIN = 1e-10
 """Share by which quotas are tightened: mixtures are as exact as that, and steep prices leave no more room."""
 
 _ENOUGH = 0.5  # of the best least utility, at which every group has something to begin with
 _LITTLE = 1e-4  # utility, of the largest, below which a first policy is no good place to begin
+_MANY_GROUPS = 12  # whose order a program takes long to find ...
+_MANY_STATES = 1_000  # ... and that share so many states that small changes of prices move little
 _TIGHTER = 0.02  # part of the gap to reach, up to which tangents are added
+_TIGHTEST = 1e-10  # what its programs are exact to
 _UNITS = 3  # searches at most until the unit of gaps, which depends on the welfare, is known
 
 
@@ -38,14 +43,26 @@ class WelfareSearch:
 
     def __init__(self, setting: Setting, request: Request) -> None:
         self._setting, self._request, self.broken = setting, request, math.inf
-        self._master = master_of(setting, shape_of(setting.in_box, setting.box))
+        self._shape = shape_of(setting.in_box, setting.box)
+        self._master = master_of(setting, self._shape)
         self._search = begun(setting, request, self._master)
+        self._descent: PriceDescent | None = None
         self.hopeless: Search | None = None  # the search that proved that some group can have nothing
+
+    def descend(self) -> PriceDescent | None:
+        """Prices by Newton's method, where a program is slow to find them; None if these stay apart."""
+        setting, shape = self._setting, self._shape
+        backend, ordered = self._search.backend, isinstance(shape, Ordered | Least)
+        many = len(setting.rows) >= _MANY_GROUPS and backend.n_states >= _MANY_STATES
+        if not (ordered and many and mixes_fast(backend)):
+            return None
+        self._descent = PriceDescent(setting, self._request, self._master, shape, self._tol(0.0))
+        return self._descent if self._descent.run() else None
 
     @property
     def witness(self) -> tuple[Any, Floats]:
         """Relative values and prices of the best ceiling, in units of the search."""
-        return self._search.witness
+        return self._search.witness if self._quick is None else self._quick.witness
 
     @property
     def counters(self) -> Mapping[str, float]:
@@ -77,7 +94,7 @@ class WelfareSearch:
             search.master.penalty = penalty
             for _ in range(_UNITS):
                 tol = 0.5 * self._tol(value)
-                self._master.accuracy = _TIGHTER * tol
+                self._master.accuracy = max(_TIGHTER * tol, _TIGHTEST)
                 self.broken = search.run(mu, tol, _never, self._reporter(), eager=penalty < PENALTIES[-1])
                 value, mu = search.value, search.witness[1]
                 if self.broken > EXACT or search.upper - value <= 0.8 * self._tol(value):
@@ -87,8 +104,14 @@ class WelfareSearch:
         self.broken = search.sharpen()
 
     def policy(self) -> Any:
-        """Stationary policy of the mixture."""
-        return self._search.policy()
+        """Stationary policy of the mixture, or of the descent where that is all there is."""
+        return self._search.policy() if self._quick is None else self._quick.policy
+
+    @property
+    def _quick(self) -> PriceDescent | None:
+        """What was stopped before there was a mixture."""
+        descent = self._descent
+        return None if descent is None or descent.policy is None or self._search.weights.any() else descent
 
     def occupancy(self, room: float) -> Any | None:
         """Occupancy of the best mixture that meets the quotas with so much room; None where none does."""

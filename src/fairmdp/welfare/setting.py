@@ -108,11 +108,15 @@ class Setting:
             return AlphaFair(self.objective.alpha, self.objective.weights)
         return self.objective
 
+    @cached_property
+    def paid(self) -> Floats:
+        """What the gain pays, in units of the search, (SA,)."""
+        r = self.priced.mdp.r
+        return self.reward / self.worth * (r - r.min())
+
     def backend(self, *, paid: bool = True) -> CpuBackend:
         """Where the arrays are, paying the gain in units of the search, or nothing."""
-        r = self.priced.mdp.r
-        part = self.reward / self.worth if paid else 0.0
-        return CpuBackend(self.priced, part * (r - r.min()))
+        return CpuBackend(self.priced, self.paid if paid else np.zeros(self.paid.size))
 
     def marginals(self, mu: Floats) -> Floats:
         """What one more unit of each utility is worth, by prices of the search, (K,)."""

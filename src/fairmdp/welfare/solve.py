@@ -82,6 +82,12 @@ def _answer(setting: Setting, request: Request) -> WelfareSolution:
         search.begin()
         if search.hopeless is not None:
             return unserved(account, search.hopeless)
+        quick = search.descend()
+        if quick is not None:
+            account = account.after(quick.counters, stopped)
+            found = account.claim(quick.policy, *quick.witness)
+            if found.status is Status.OPTIMAL:
+                return found if setting.reward else that_earns_most(account, found, quick.witness)
         search.run()
     except STOPS as stop:
         stopped = stop_of(stop)
@@ -95,4 +101,4 @@ def _answer(setting: Setting, request: Request) -> WelfareSolution:
         return found
     if found.status is not Status.OPTIMAL:
         found = connected(account, found, search)
-    return found if setting.reward else that_earns_most(account, found, search)
+    return found if setting.reward else that_earns_most(account, found, search.witness)
