@@ -2,16 +2,19 @@
 from . import exact
 from .checker import Verdict, factor_limit, reach_limit, verify
 from .facts import FAIR_TOL, LongRun, proved_status, reward_scale, worst_slack
+from .world import WorldVerdict, verify_world
 
 __all__ = [
     "FAIR_TOL",
     "LongRun",
     "Verdict",
+    "WorldVerdict",
     "exact",
     "factor_limit",
     "proved_status",
     "reach_limit",
     "reward_scale",
     "verify",
+    "verify_world",
     "worst_slack",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol, overload
+from typing import TYPE_CHECKING, Protocol, overload
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from fairmdp.certificate.facts import (
     worst_slack,
 )
 from fairmdp.certificate.welfare import WelfareVerdict, verify_welfare
-from fairmdp.certificate.world import WorldVerdict, verify_world
 from fairmdp.chains.chain import Chain
 from fairmdp.errors import ProblemError
 from fairmdp.model.checks import Floats, ReadOnly
@@ -34,6 +33,9 @@ from fairmdp.solution.solution import Infeasibility, Solution, Status
 from fairmdp.solution.welfare import WelfareSolution
 from fairmdp.world.plan import WorldPlan
 from fairmdp.world.world import World
+
+if TYPE_CHECKING:
+    from fairmdp.certificate.world import WorldVerdict
 
 _CLAIM_TOL = 1e-8  # how far a printed number may be from what is proved, relative to its scale
 _OF_A_POLICY = ("gain", "upper", "policy", "occupancy", "visitation", "shares")
@@ -149,7 +151,7 @@ def verify(
     if isinstance(problem, Problem) and isinstance(solution, WelfareSolution):
         return verify_welfare(problem, solution, exact=exact, tol=check_tol(tol))
     if isinstance(problem, World) and isinstance(solution, WorldPlan):
-        return verify_world(problem, solution, exact=exact, tol=check_tol(tol))
+        return certificate.verify_world(problem, solution, exact=exact, tol=check_tol(tol))
     if not isinstance(problem, Problem):
         raise _unexpected("problem", problem, Problem)
     if not isinstance(solution, Solution):
