@@ -77,6 +77,9 @@ NAMELESS = {
     "ragged": lambda: Problem(ragged(), [Quota("q", pairs=[0, 3], at_most=0.7)], rho=[0.1, 0, 0.2]),
     "alpha_chain": scenarios.alpha_chain,
     "initial": lambda: Problem(ragged(initial=[0.2, 0.3, 0.5])),
+    "expected": lambda: Problem(
+        ragged(initial="1"), [Quota("q", [2], at_most=0.8, expected=True)], rho=[0, 0.1, 0]
+    ),
 }
 
 
@@ -87,7 +90,7 @@ def same_numbers(a, b):
     assert a.mdp.initial is None or np.array_equal(a.mdp.initial, b.mdp.initial)
     assert a.names == b.names and np.array_equal(a.members.toarray(), b.members.toarray())
     assert np.array_equal(a.at_least, b.at_least) and np.array_equal(a.at_most, b.at_most)
-    assert np.array_equal(a.over_states, b.over_states)
+    assert np.array_equal(a.over_states, b.over_states) and np.array_equal(a.expected, b.expected)
 
 
 def same_solution(a, b):
@@ -111,6 +114,23 @@ def test_named_problems_come_back_the_same(tmp_path, name, ending):
     problem = NAMED[name]()
     save(problem, tmp_path / f"p{ending}")
     assert load(tmp_path / f"p{ending}").digest == problem.digest
+
+
+def test_a_start_may_be_one_state_by_name(tmp_path):
+    here = load(text_file(tmp_path, CLINIC.replace("{ s0 = 1.0 }", '"s1"')))
+    assert here.mdp.initial.tolist() == [0, 1, 0]
+    assert here.mdp.with_initial("s0").initial.tolist() == [1, 0, 0]
+    save(here, tmp_path / "again.toml")
+    assert 'initial = "s1"\n' in (tmp_path / "again.toml").read_text()
+
+
+def test_what_mean_over_runs_is_kept_and_is_another_problem(tmp_path):
+    plain = load(text_file(tmp_path, CLINIC))
+    mean = load(text_file(tmp_path, CLINIC.replace("at_most = 0.5", "at_most = 0.5\nexpected = true")))
+    assert plain.expected.tolist() == [False, False] and mean.expected.tolist() == [False, True]
+    assert plain.digest != mean.digest == mean.with_bounds(mean.at_least).digest
+    assert mean.with_quotas([]).expected.tolist() == mean.uniform.expected.tolist() == [False, True]
+    assert [q.expected for q in mean.quotas] == [False, True]
 
 
 @pytest.mark.parametrize("name", NAMELESS)
@@ -276,7 +296,10 @@ def text_file(tmp_path, text):
     ("{ s0 = 1.0 }", '{ "\\u001b[31m" = 1.0 }',
      r'initial."\u001b[31m": there is no state called "\u001b[31m"'),
     ("{ s0 = 1.0 }", '{ "\\u009b" = 1.0 }', r'initial."\u009B": there is no state called "\u009B"'),
-    ("{ s0 = 1.0 }", '"s0"', 'initial: expected a table, got "s0"'),
+    ("{ s0 = 1.0 }", '"s8"', 'initial: there is no state called "s8"'),
+    ("{ s0 = 1.0 }", "3", "initial: expected a state or a table of probabilities, got 3"),
+    ("{ s0 = 1.0 }", '{ s0 = "1" }', 'initial.s0: expected a number, got "1"'),
+    ("at_least = 0.25", "at_least = 0.25\nexpected = 1", "quotas[0].expected: expected true or false, got 1"),
     ('["s0", "s1", "s2"]', '["s0", "s1", "s3"]', "states[2]: there is no table [model.s3.<action>]"),
     ('["s0", "s1", "s2"]', '["s0", "s1", "s1"]', 'states[2]: "s1" is listed twice'),
     ('["s0", "s1", "s2"]', '["s0", "s1"]', "model.s2: this state is not listed in states"),

@@ -60,9 +60,12 @@ def problem_options(command: F) -> Callable[..., Any]:
         reward: str | None,
         groups: str | None,
         members: tuple[str, ...],
+        start: str | None,
         **rest: Any,
     ) -> Any:
-        named = io.Source(source, params, rho, quotas, reward=reward, groups=groups, members=members)
+        named = io.Source(
+            source, params, rho, quotas, reward=reward, groups=groups, members=members, start=start
+        )
         with usage_errors():
             return command(source=named, **rest)
 
@@ -82,6 +85,7 @@ def problem_options(command: F) -> Callable[..., Any]:
             "--groups", type=FILE, metavar="TABLE",
             help="Table with columns state and group (and at_least, at_most): one quota for each group.",
         ),
+        click.option("--start", metavar="STATE", help="The state in which runs start."),
         click.option("--reward", metavar="NAME", help="The reward to earn, where the model has several."),
         click.option(
             "--param", "-p", "params", multiple=True, metavar="KEY=VALUE",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
@@ -22,9 +22,6 @@ class _Options:
     steps: int = option("--steps", type=Count(1), default=10_000, show_default=True, help="Steps of a run.")
     runs: int = option("--runs", type=Count(2), default=100, show_default=True, help="Independent runs.")
     seed: int = seed_option()
-    start: str | None = option(
-        "--start", metavar="STATE", help="First state of every run; else drawn as the model says."
-    )
     as_json: bool = json_option("result")
 
 
@@ -52,12 +49,14 @@ def simulate(source: io.Source, solution_file: str, options: _Options, **where: 
             f"{solution_file} has a policy over {len(kept['policy'])} state-action pairs, "
             f"{source.target} has {problem.mdp.n_pairs}\n  name the problem as you did when it was solved"
         )
+    if source.start is not None and (solution is None or solution.provenance["problem"] != problem.digest):
+        simulator, problem = replace(source, start=None).simulator()  # it was solved for another start
     known = isinstance(simulator, ModelSimulator)
     model = problem.mdp if known else simulator
     with opened(**where) as engine:
         seen = fm.simulate(
             model, kept["policy"], steps=options.steps, runs=options.runs, seed=options.seed,
-            starts=options.start, quotas=problem.quotas, engine=engine,
+            starts=source.start, quotas=problem.quotas, engine=engine,
         )  # fmt: skip
     odd = () if solution is None or not known else fm.surprises(problem, solution, seen)
     data = views.simulation_data(problem.units, seen, solution, odd, problem.mdp.per)

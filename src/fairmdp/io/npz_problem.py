@@ -16,6 +16,7 @@ quota_indptr, quota_indices   int         K + 1, m        pairs of each quota, C
 quota_weights                 float       m               optional: what each of these pairs counts; else 1
 at_least, at_most             float       K               bounds, in the units of the weights
 over_states                   bool        K               whether the quota is over states
+expected                      bool        K               optional: whether it is one of the mean over runs
 of_indptr, of_indices         int         K + 1, c        optional: pairs of each quota's condition, CSR
 quota_names                   uint8       any             UTF-8, one name per line
 ============================  ==========  ==============  ====================================================
@@ -80,6 +81,7 @@ _MEMBERS = {
     "at_least": _Member(_FLOAT, "K"),
     "at_most": _Member(_FLOAT, "K"),
     "over_states": _Member(_BOOL, "K"),
+    "expected": _Member(_BOOL, "K", optional=True),
     "of_indptr": _Member(_INT, "K", 1, optional=True),
     "of_indices": _Member(_INT, "conditions", optional=True),
     "quota_names": _Member(_TEXT, "quota text"),
@@ -129,6 +131,8 @@ def write(problem: Problem, path: str) -> None:
         arrays["quota_weights"] = problem.weights.data
     if problem.conditions:
         arrays |= _conditional(problem)
+    if problem.expected.any():
+        arrays["expected"] = problem.expected
     if mdp.initial is not None:
         arrays["initial"] = mdp.initial
     if mdp.durations is not None:
@@ -319,8 +323,9 @@ def _with_quotas(mdp: MDP, arrays: Arrays) -> Problem:
     if "of_indptr" in arrays or "of_indices" in arrays:
         of = _conditions(arrays, mdp.n_pairs)
     return Problem.from_members(
-        mdp, names, weights, arrays["at_least"], arrays["at_most"], arrays["over_states"], of
-    )
+        mdp, names, weights, arrays["at_least"], arrays["at_most"], arrays["over_states"], of,
+        arrays.get("expected"),
+    )  # fmt: skip
 
 
 def _named_rewards(arrays: Arrays, n_pairs: int) -> dict[str, NDArray[Any]]:

@@ -55,6 +55,8 @@ class Source:
         File of a table of groups, which become quotas.
     members : tuple of str
         Groups by name, ``name=state,state``, which become quotas that ask for nothing yet.
+    start : str or None
+        Name of the state in which runs start.
     """
 
     target: str
@@ -65,6 +67,7 @@ class Source:
     reward: str | None = None
     groups: str | None = None
     members: tuple[str, ...] = ()
+    start: str | None = None
 
     @property
     def name(self) -> str:
@@ -78,6 +81,7 @@ class Source:
         words += [f"--reward={self.reward}"] if self.reward is not None else []
         words += [f"--groups={self.groups}"] if self.groups is not None else []
         words += [f"--group={group}" for group in self.members]
+        words += [f"--start={self.start}"] if self.start is not None else []
         words += [f"--rho={self.rho}"] if self.rho is not None else []
         return words + [f"--quota={q}" for q in self.quotas]
 
@@ -182,7 +186,9 @@ class Source:
         return found
 
     def _with_quotas(self, problem: Problem) -> Problem:
-        """The problem with the quotas of the words added or changed, all at once."""
+        """The problem with the start and the quotas of the words added or changed, all at once."""
+        if self.start is not None:
+            problem = problem.with_mdp(problem.mdp.with_initial(self.start))
         if self.groups is not None:
             problem = problem.with_quotas(quotas_from_table(self.groups))
         if self.members:

@@ -4,7 +4,7 @@
 
     fairmdp = 1                          # version of the format
     states = ["s0", "s1"]                # optional: their order; else that of the tables below
-    initial = { s0 = 1.0 }               # optional
+    initial = "s0"                       # optional: where it starts; or { s0 = 0.5, s1 = 0.5 }
     time_unit = "hour"                   # optional
 
     [model.s0.go]                        # one table per state and action
@@ -21,6 +21,7 @@
     name = "rest"
     states = ["s1"]                      # or pairs = [["s1", "stay"]]
     at_least = 0.25                      # and/or at_most
+    expected = true                      # optional: of the mean over runs, and not of every run
 
     [[quotas]]
     name = "no more stays than goes"
@@ -46,7 +47,7 @@ from scipy.sparse import csr_array
 from fairmdp.errors import FormatError
 from fairmdp.files import read_bytes, write_bytes
 from fairmdp.io.explicit_model import choices
-from fairmdp.model.checks import there_are
+from fairmdp.model.checks import Floats, there_are
 from fairmdp.model.mdp import MDP
 from fairmdp.model.problem import Problem
 from fairmdp.model.quota import Quota
@@ -65,6 +66,7 @@ MAX_TRANSITIONS = 20_000
 """Largest model that is written; a larger one is not for people to read."""
 
 _EXPECTED = {
+    "bool_type": "true or false",
     "float_type": "a number",
     "string_type": "text",
     "list_type": "a list",
@@ -148,11 +150,12 @@ def _schema() -> type[BaseModel]:
         at_most: float | None = None
         weights: dict[str, Any] | None = None
         of: list[str] | None = None
+        expected: bool = False
 
     class File(Strict):
         fairmdp: int
         states: list[str] | None = None
-        initial: dict[str, float] | None = None
+        initial: Any = None
         time_unit: str | None = None
         model: dict[str, dict[str, Pair]]
         quotas: list[QuotaTable] | None = None
@@ -194,21 +197,34 @@ class _Reader:
         ]
         data = np.array([p for table in tables for p in table.to.values()], dtype=np.float64)
         indptr = np.cumsum([0, *(len(table.to) for table in tables)])
-        initial = np.zeros(len(self._order))
-        for name, p in (file.initial or {}).items():
-            initial[self._state(name, ("initial", name))] = p
         mdp = MDP(
             csr_array((data, np.array(columns, np.int64), indptr), shape=(len(pairs), len(self._order))),
             [table.reward for table in tables],
             [self._numbers[state] for state, _ in pairs],
             states=self._order,
             actions=[action for _, action in pairs],
-            initial=None if file.initial is None else initial,
+            initial=self._initial(),
             rewards=_named_rewards(tables),
             durations=self._durations(pairs),
             time_unit=file.time_unit,
         )
         return Problem(mdp, [self._quota(("quotas", k), table) for k, table in enumerate(file.quotas or ())])
+
+    def _initial(self) -> Floats | None:
+        """Where it starts: one state by name, or a table of probabilities."""
+        given = self._file.initial
+        if given is None:
+            return None
+        if isinstance(given, str):
+            given = {self._order[self._state(given, ("initial",))]: 1.0}
+        if not isinstance(given, dict):
+            raise _misfit(("initial",), f"expected a state or a table of probabilities, got {_shown(given)}")
+        initial = np.zeros(len(self._order))
+        for name, p in given.items():
+            if type(p) not in (int, float):
+                raise _misfit(("initial", name), f"expected a number, got {_shown(p)}")
+            initial[self._state(name, ("initial", name))] = p
+        return initial
 
     def _durations(self, pairs: Sequence[tuple[str, str]]) -> list[float] | None:
         """Duration of each pair, if they have any."""
@@ -253,7 +269,9 @@ class _Reader:
         if table.weights is not None:
             weights = dict(self._weights((*place, "weights"), table.weights))
         bounds = table.at_least, table.at_most
-        return Quota(table.name, table.states, table.pairs, *bounds, weights, table.of)
+        return Quota(
+            table.name, table.states, table.pairs, *bounds, weights, table.of, expected=table.expected
+        )
 
     def _weights(
         self, place: _Place, table: Mapping[str, Any]
@@ -299,8 +317,8 @@ def _pieces(problem: Problem) -> Iterator[str]:
     states = [mdp.state_name(s) for s in range(mdp.n_states)]
     yield f"fairmdp = {VERSION}\nstates = {_inline(states)}\n"
     if mdp.initial is not None:
-        initial = {states[s]: float(mdp.initial[s]) for s in np.flatnonzero(mdp.initial)}
-        yield f"initial = {_inline(initial)}\n"
+        first = {states[s]: float(mdp.initial[s]) for s in np.flatnonzero(mdp.initial)}
+        yield f"initial = {_inline(next(iter(first)) if len(first) == 1 else first)}\n"
     if mdp.time_unit is not None:
         yield f"time_unit = {_inline(mdp.time_unit)}\n"
     for i, s, _, row in choices(mdp):
@@ -326,6 +344,8 @@ def _pieces(problem: Problem) -> Iterator[str]:
         for side in ("at_least", "at_most"):
             if getattr(quota, side) is not None:
                 yield f"{side} = {_inline(getattr(quota, side))}\n"
+        if quota.expected:
+            yield "expected = true\n"
 
 
 def _weight_table(problem: Problem, k: int) -> dict[str, Any]:

@@ -68,8 +68,9 @@ class MDP(Labelled, ReadOnly):
         Names of the actions: one per pair, (SA,), or one list for all states, taken by position.
         Without them the k-th action of a state is called ``a{k}``.
     initial
-        Distribution of the first state, (S,). The long-run shares of a policy with one closed class do
-        not depend on it; simulations do.
+        Where a run starts: a distribution of the first state, (S,), or the name of one state. What cannot be
+        reached from there does not count, and where a run ends may depend on it. Without it quotas are owed
+        from every state, and gains are those of a start in any state, all equally likely.
     rewards
         Other rewards by name, (SA,) each, which quotas may bound: ``Quota("energy", reward="energy", ...)``.
     durations
@@ -116,7 +117,7 @@ class MDP(Labelled, ReadOnly):
         *,
         states: Iterable[Hashable] | None = None,
         actions: Iterable[str] | None = None,
-        initial: ArrayLike | None = None,
+        initial: ArrayLike | str | None = None,
         rewards: Mapping[str, ArrayLike] | None = None,
         durations: ArrayLike | None = None,
         time_unit: str | None = None,
@@ -139,7 +140,7 @@ class MDP(Labelled, ReadOnly):
         fields.update(
             reward_names=names_of("rewards", other), reward_rows=np.array(rows).reshape(-1, n_pairs)
         )
-        fields.update(initial=None if initial is None else self.distribution("initial", initial))
+        fields.update(initial=None if initial is None else self.first_state(initial))
         fields.update(durations=None if durations is None else checked_durations(durations, n_pairs))
         fields.update(time_unit=None if time_unit is None else (names_of("time_unit", [time_unit]) or ())[0])
         frozen(P.data, P.indices, P.indptr, self.r, self.reward_rows, s_of, pair_ptr)
@@ -403,6 +404,21 @@ class MDP(Labelled, ReadOnly):
             known = there_are(self.reward_names, name) or "; the model has but its own, r"
             raise ProblemError(f"there is no reward called {name!r}{known}")
         return self.reward_names.index(name)
+
+    @property
+    def start(self) -> Floats:
+        """Distribution of the first state, (S,): `initial`, or any state with the same probability."""
+        return np.full(self.n_states, 1 / self.n_states) if self.initial is None else self.initial
+
+    def first_state(self, initial: ArrayLike | str) -> Floats:
+        """Where a run starts as a read-only distribution, (S,): of a distribution, or of a state's name."""
+        if isinstance(initial, str):
+            initial = np.eye(1, self.n_states, self.state_index(initial))[0]
+        return self.distribution("initial", initial)
+
+    def with_initial(self, initial: ArrayLike | str | None) -> MDP:
+        """Return the same model that starts elsewhere."""
+        return self._with(initial=None if initial is None else self.first_state(initial))
 
     def distribution(self, what: str, p: ArrayLike) -> Floats:
         """``p`` as a read-only probability distribution over the states."""

@@ -36,7 +36,7 @@ from fairmdp.model.quota import Counted, Quota, checked_quotas, counted_by
 from fairmdp.model.quota_rows import check_names, check_sets, refuse_twins
 from fairmdp.model.weights import Units, as_shares
 
-_ROWS = ("mdp", "names", "weights", "over_states", "conditions", "weighted", "_scaled")
+_ROWS = ("mdp", "names", "weights", "over_states", "expected", "conditions", "weighted", "_scaled")
 _BOUNDS = ("lower", "upper", "at_least", "at_most")
 _NOTHING = (None, -np.inf)  # what asks for nothing: no least share, or that of a `Utility`
 
@@ -62,6 +62,8 @@ class Problem(ReadOnly):
         What each pair counts for each quota, as stated, (K, SA); 1 in a set.
     over_states : ndarray
         Whether a quota was stated over states (else over pairs), (K,).
+    expected : ndarray
+        Whether the mean over runs is to meet a quota, and not every run by itself, (K,).
     conditions : tuple of Condition
         What the conditional quotas among them ask; their weights come from it, and their bounds are 0.
     lower, upper : ndarray
@@ -78,6 +80,7 @@ class Problem(ReadOnly):
     names: tuple[str, ...]
     weights: csr_array
     over_states: Bools
+    expected: Bools
     conditions: tuple[Condition, ...]
     lower: Floats
     upper: Floats
@@ -101,7 +104,8 @@ class Problem(ReadOnly):
         pairs = np.concatenate([np.empty(0, np.int64), *(row.pairs for row in rows)])
         data = np.concatenate([np.empty(0), *(row.weights for row in rows)])
         weights = csr_array((data, pairs, np.cumsum([0, *lengths])), shape=(len(names), mdp.n_pairs))
-        self._set_rows(mdp, names, weights, np.array(over_states, bool), conditions)
+        expected = np.array([q.expected for q in quotas] + [False] * (len(names) - len(quotas)), bool)
+        self._set_rows(mdp, names, weights, np.array(over_states, bool), expected, conditions)
         least, most = self._extremes
         low = [end if q.at_least in _NOTHING else q.at_least for q, end in zip(quotas, least, strict=False)]
         high = [end if q.at_most is None else q.at_most for q, end in zip(quotas, most, strict=False)]
@@ -121,6 +125,7 @@ class Problem(ReadOnly):
         upper: ArrayLike,
         over_states: ArrayLike,
         of: csr_array | None = None,
+        expected: ArrayLike | None = None,
     ) -> Problem:
         """Build from the arrays that a problem holds; for very many quotas this is the quick way.
 
@@ -129,9 +134,12 @@ class Problem(ReadOnly):
         the condition of a conditional quota, whose set and bounds are then those of the user.
         """
         if of is not None and of.nnz:
-            return cls._with_conditions(mdp, names, weights, lower, upper, over_states, of)
+            return cls._with_conditions(mdp, names, weights, lower, upper, over_states, of, expected)
         over_states = np.array(over_states, bool)
         names = names_of("quotas", names, weights.shape[0]) or ()
+        in_mean = np.zeros(len(names), bool) if expected is None else np.array(expected, bool)
+        if in_mean.shape != (len(names),):
+            raise ProblemError(f"expected has shape {in_mean.shape}, expected ({len(names)},)")
         if weights.shape[1] != mdp.n_pairs or over_states.shape != (len(names),):
             raise ProblemError(
                 f"weights has shape {weights.shape} and over_states {over_states.shape}, "
@@ -141,7 +149,7 @@ class Problem(ReadOnly):
         weights = csr_array(arrays, weights.shape)
         check_sets(mdp, names, weights, over_states)
         problem = object.__new__(cls)
-        problem._set_rows(mdp, names, weights, over_states)
+        problem._set_rows(mdp, names, weights, over_states, in_mean)
         problem._state_bounds(lower, upper)
         refuse_twins(problem.names, problem.members, problem.at_least, problem.at_most)
         return problem
@@ -156,6 +164,7 @@ class Problem(ReadOnly):
         upper: ArrayLike,
         over_states: ArrayLike,
         of: csr_array,
+        expected: ArrayLike | None,
     ) -> Problem:
         low, high = np.array(lower, float), np.array(upper, float)
         rows = np.flatnonzero(np.diff(of.indptr))
@@ -163,7 +172,7 @@ class Problem(ReadOnly):
             raise ProblemError(f"of has shape {of.shape}, expected that of the sets, {sets.shape}")
         none, all_ = low.copy(), high.copy()
         none[rows], all_[rows] = 0.0, 1.0
-        plain = cls.from_members(mdp, names, sets, none, all_, over_states)
+        plain = cls.from_members(mdp, names, sets, none, all_, over_states, expected=expected)
         quotas = list(plain.quotas)
         for k in rows.tolist():
             states = np.unique(mdp.s_of[of.indices[of.indptr[k] : of.indptr[k + 1]]])
@@ -177,13 +186,14 @@ class Problem(ReadOnly):
         names: Sequence[str],
         weights: csr_array,
         over_states: Bools,
+        expected: Bools,
         conditions: tuple[Condition, ...] = (),
     ) -> None:
         """Set everything but the bounds."""
         check_names(names)
         self.__dict__.update(
             mdp=mdp, names=tuple(names), weights=read_only(weights), over_states=read_only(over_states),
-            conditions=conditions,
+            expected=read_only(expected), conditions=conditions,
         )  # fmt: skip
 
     @cached_property
@@ -363,6 +373,7 @@ class Problem(ReadOnly):
             *([(self.weights.data, "<f8")] if self.weighted.any() else []),
             *([] if self._follow_from_stated() else [(self.at_least, "<f8"), (self.at_most, "<f8")]),
             *([] if mdp.durations is None else [(mdp.durations, "<f8")]),
+            *([(self.expected, "|b1")] if self.expected.any() else []),
             *(
                 (array, kind)
                 for c in self.conditions
@@ -405,7 +416,7 @@ class Problem(ReadOnly):
         pairs = self.weights.indices[counted]
         at_most = float(self.upper[k]) if self.at_most[k] < 1 else None
         at_least = float(self.lower[k]) if self.at_least[k] > 0 or at_most is None else None
-        name, mdp = self.names[k], self.mdp
+        name, mdp, expected = self.names[k], self.mdp, bool(self.expected[k])
         for condition in self.conditions:
             if condition.quota == k and (self.lower[k] if condition.least else self.upper[k]) == 0:
                 return self._conditional(condition)
@@ -414,15 +425,15 @@ class Problem(ReadOnly):
             weights[pairs] = self.weights.data[counted]
             weights = weights[mdp.pair_ptr[:-1]] if self.over_states[k] else weights
             frozen(weights)
-            return Quota(name, None, None, at_least, at_most, weights)
+            return Quota(name, None, None, at_least, at_most, weights, expected=expected)
         if self.over_states[k]:
-            return Quota(name, np.unique(mdp.s_of[pairs]), None, at_least, at_most)
-        return Quota(name, None, pairs, at_least, at_most)
+            return Quota(name, np.unique(mdp.s_of[pairs]), None, at_least, at_most, expected=expected)
+        return Quota(name, None, pairs, at_least, at_most, expected=expected)
 
     def _conditional(self, condition: Condition) -> Quota:
         k, s_of = condition.quota, self.mdp.s_of
         bounds: dict[str, Any] = {"at_least" if condition.least else "at_most": condition.bound}
-        bounds |= {"of": np.unique(s_of[condition.of])}
+        bounds |= {"of": np.unique(s_of[condition.of]), "expected": bool(self.expected[k])}
         if self.over_states[k]:
             return Quota(self.names[k], states=np.unique(s_of[condition.within]), **bounds)
         return Quota(self.names[k], pairs=condition.within, **bounds)

@@ -45,6 +45,9 @@ class Quota(ReadOnly):
     reward
         Instead of a set: the name of one of the model's `MDP.rewards`, whose long-run mean is bounded, per
         unit of time where steps are not equally long.
+    expected
+        Whether the mean over runs is to meet the bounds, as model checkers mean them. Otherwise every run is
+        to meet them by itself, with probability 1. Where runs cannot end differently that is the same.
 
     Notes
     -----
@@ -72,6 +75,7 @@ class Quota(ReadOnly):
     of: Iterable[Hashable] | NDArray[Any] | None = None
     where: Callable[[Any], Any] | None = None
     reward: str | None = None
+    expected: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -89,6 +93,8 @@ class Quota(ReadOnly):
         for what, bound in (("at_least", self.at_least), ("at_most", self.at_most)):
             if bound is not None and (isinstance(bound, bool) or not isinstance(bound, Real)):
                 raise ProblemError(f"quota {self.name}: {what} is {bound!r}, expected a number")
+        if not isinstance(self.expected, bool):
+            raise ProblemError(f"quota {self.name}: expected is {self.expected!r}, expected True or False")
         if self.of is not None and (self.weights is not None or None not in (self.at_least, self.at_most)):
             raise ProblemError(
                 f"quota {self.name}: with of, give states or pairs, and one bound\n"
@@ -97,6 +103,7 @@ class Quota(ReadOnly):
 
     def __repr__(self) -> str:
         bounds = [f"{b}={getattr(self, b)}" for b in ("at_least", "at_most") if getattr(self, b) is not None]
+        bounds += ["expected=True"] if self.expected else []
         return f"Quota({self.name!r}, {', '.join(bounds)})"
 
 

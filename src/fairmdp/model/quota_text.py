@@ -30,6 +30,7 @@ class Bound(NamedTuple):
     side: str  # at_least or at_most
     value: float
     of_reward: bool = False  # on the mean of a reward, and not on a share
+    expected: bool = False  # on the mean over runs, as model checkers mean it
 
 
 def parse_quota(problem: Problem, text: str) -> Quota:
@@ -42,8 +43,9 @@ def parse_quota(problem: Problem, text: str) -> Quota:
         then among the states, then as ``state/action``, then among the `MDP.rewards`.
     text
         ``name>=0.25``, ``name<=10%``, or as in Storm and MultiGain ``LRA>=0.25 ["name"]``,
-        ``S<=0.1 ["name"]``, ``R{"energy"}<=1.5 [LRA]``. In place of a name a formula will do, of labels,
-        and of variables where states have them: ``LRA>=0.25 ["home" & !(x>=2 | "odd")]``.
+        ``S<=0.1 ["name"]``, ``R{"energy"}<=1.5 [LRA]``, which bound means over runs (``expected=True``).
+        In place of a name a formula will do, of labels, and of variables where states have them:
+        ``LRA>=0.25 ["home" & !(x>=2 | "odd")]``.
 
     Returns
     -------
@@ -55,9 +57,9 @@ def parse_quota(problem: Problem, text: str) -> Quota:
     >>> from fairmdp import scenarios
     >>> problem = scenarios.three_state()
     >>> parse_quota(problem, 'LRA>=0.25 ["s2"]')
-    Quota('s2', at_least=0.25)
+    Quota('s2', at_least=0.25, expected=True)
     >>> parse_quota(problem, 'LRA>=0.5 [!"s2"]')
-    Quota('!s2', at_least=0.5)
+    Quota('!s2', at_least=0.5, expected=True)
     """
     return parse_quotas(problem, [text])[0]
 
@@ -79,6 +81,7 @@ def parse_quotas(problem: Problem, texts: Iterable[str], added: Iterable[Quota] 
         except ProblemError as error:
             raise ProblemError(f"quota {error}") from None
         side: dict[str, Any] = {bound.side: bound.value}
+        side |= {"expected": True} if bound.expected else {}
         name = _name_of_reward(problem, bound.name) if bound.of_reward else bound.name
         known = found.pop(name, None) or (problem.quotas[numbers[name]] if name in numbers else None)
         if known is not None:
@@ -195,7 +198,8 @@ def split_quota(text: str) -> Bound:
     if not isinstance(text, str):
         raise ProblemError(f"{text!r}: expected text such as 'ward_b>=0.25'")
     mean = _MEAN.fullmatch(text.strip())
-    match = mean or _SHARE.fullmatch(text.strip()) or _OURS.fullmatch(text.strip())
+    theirs = mean or _SHARE.fullmatch(text.strip())
+    match = theirs or _OURS.fullmatch(text.strip())
     if match is None or match["side"] not in (">=", "<="):
         raise ProblemError(
             f"{text!r}: expected NAME>=SHARE or NAME<=SHARE, such as 'ward_b>=0.25', "
@@ -209,4 +213,5 @@ def split_quota(text: str) -> Bound:
     side = "at_least" if match["side"] == ">=" else "at_most"
     quoted = _QUOTED.fullmatch(what := match["what"] or "")
     name = quoted[1] if quoted else what.strip()
-    return Bound(name, side, number / 100 if value.endswith("%") else number, mean is not None)
+    value_in_ones = number / 100 if value.endswith("%") else number
+    return Bound(name, side, value_in_ones, mean is not None, theirs is not None)
