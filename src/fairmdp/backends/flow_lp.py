@@ -12,37 +12,19 @@ are absolute, and would mean nothing for shares of 1e-5.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any, Literal
 
 import highspy
 import numpy as np
 from scipy.sparse import csr_array, hstack, vstack
 
-from fairmdp.deadline import Deadline, OutOfTimeError
+from fairmdp.backends.highs import Algorithm, Program
+from fairmdp.deadline import Deadline
 from fairmdp.errors import SolverError
 from fairmdp.model.checks import Floats
 from fairmdp.model.rows import Rows
 
-Algorithm = Literal["simplex", "ipm", "pdlp"]
-
-_TOL = 1e-9
 _SPECK = 1e-9  # HiGHS's small_matrix_value; with a lower one it ends without a verdict more often
-_SOLVED = highspy.HighsModelStatus.kOptimal
-_OTHER_WAYS: tuple[dict[str, Any], ...] = (
-    # Presolve and a warm basis can both mislead on badly scaled chains: that there is no point is said twice.
-    {"presolve": "off"},
-    {"simplex_scale_strategy": 0},
-    {"solver": "ipm", "run_crossover": "on"},
-    {"solver": "ipm", "run_crossover": "on", "presolve": "off"},
-)
-_WAYS_OUT_OF_THE_INTERIOR: tuple[dict[str, Any], ...] = (  # interior points end badly where there is none
-    {"solver": "simplex"},
-    {"solver": "simplex", "presolve": "off"},
-    {"solver": "simplex", "simplex_scale_strategy": 0},
-)
-_NO_POINT = (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +55,6 @@ class FlowLP:
         algorithm: Algorithm = "simplex",
         deadline: Deadline | None = None,
     ) -> None:
-        self._deadline = deadline or Deadline(None)
         mdp = problem.mdp
         S, SA, K = mdp.n_states, mdp.n_pairs, problem.n_quotas
         self._sizes, self._n = (S, SA, K), float(S)
@@ -102,45 +83,28 @@ class FlowLP:
         lp.a_matrix_.start_ = columns.indptr
         lp.a_matrix_.index_ = columns.indices
         lp.a_matrix_.value_ = columns.data
-        self._highs = highspy.Highs()
-        self._set(
-            output_flag=False, solver=algorithm, run_crossover="off", primal_feasibility_tolerance=_TOL,
-            dual_feasibility_tolerance=_TOL, threads=1, random_seed=0,
-        )  # fmt: skip
-        self._highs.passModel(lp)
+        self._program = Program(lp, algorithm, deadline or Deadline(None))
 
     def set_quota(self, k: int, at_least: float, at_most: float) -> None:
         """Change the bounds of one quota; the next run starts from the last basis."""
         lower, upper = _row_bounds(np.array([at_least]), np.array([at_most]), self._n)
-        self._highs.changeRowBounds(self._sizes[0] + 1 + k, lower[0], upper[0])
+        self._program.highs.changeRowBounds(self._sizes[0] + 1 + k, lower[0], upper[0])
 
     def add_cap(self, k: int, at_most: float) -> None:
         """Cap the share of one quota by a row of its own, which columns beyond x have no part in."""
         row = self._members[[k]]
         upper = _row_bounds(np.zeros(1), np.array([at_most]), self._n)[1][0]
-        self._highs.addRow(-highspy.kHighsInf, upper, row.nnz, row.indices, row.data)
+        self._program.highs.addRow(-highspy.kHighsInf, upper, row.nnz, row.indices, row.data)
         self._capped.append(k)
 
     def run(self) -> Answer | None:
         """Solve; None means that HiGHS found no point that meets the quotas (which proves nothing yet)."""
-        highs = self._highs
-        self._run_in_time()
-        said = [highs.getModelStatus()]
-        for way in _OTHER_WAYS if self.algorithm == "simplex" else _WAYS_OUT_OF_THE_INTERIOR:
-            if said[-1] == _SOLVED or (said[-1] in _NO_POINT and len(said) > 1):
-                break
-            self._run_afresh(**way)
-            said.append(highs.getModelStatus())
-        if said[-1] == _SOLVED:
-            return self.point()
-        if not any(status in _NO_POINT for status in said):
-            raise SolverError(f"HiGHS stopped with {highs.modelStatusToString(said[-1])}")
-        return None
+        return self.point() if self._program.solve() else None
 
     def point(self) -> Answer:
         """Where HiGHS is: the optimum after a run, something on the way to it after one that was cut off."""
         S, SA, K = self._sizes
-        solution, info = self._highs.getSolution(), self._highs.getInfo()
+        solution, info = self._program.highs.getSolution(), self._program.highs.getInfo()
         columns = np.array(solution.col_value) / self._n
         duals = -np.array(solution.row_dual) * self._cost_scale
         mu = 0.0 - duals[S + 1 : S + 1 + K]
@@ -151,7 +115,7 @@ class FlowLP:
             extra=columns[SA:],
             h=duals[:S],
             mu=mu,
-            iterations=info.simplex_iteration_count + info.ipm_iteration_count + info.pdlp_iteration_count,
+            iterations=self._program.iterations,
         )
 
     def find(self) -> Answer:
@@ -160,25 +124,6 @@ class FlowLP:
         if answer is None:
             raise SolverError("HiGHS finds no occupancy at all: some probabilities are too small for it")
         return answer
-
-    def _run_afresh(self, **options: Any) -> None:
-        """Solve without what is known, with some options changed for this time."""
-        usual = {option: self._highs.getOptionValue(option)[1] for option in options}
-        self._highs.clearSolver()
-        self._set(**options)
-        self._run_in_time()
-        self._set(**usual)
-
-    def _set(self, **options: Any) -> None:
-        for option, value in options.items():
-            self._highs.setOptionValue(option, value)
-
-    def _run_in_time(self) -> None:
-        if math.isfinite(self._deadline.left):  # HiGHS counts the time of all runs together
-            self._highs.setOptionValue("time_limit", self._highs.getRunTime() + self._deadline.left)
-        self._highs.run()
-        if self._highs.getModelStatus() == highspy.HighsModelStatus.kTimeLimit:
-            raise OutOfTimeError
 
 
 def _without_specks(P: csr_array) -> csr_array:

@@ -5,7 +5,8 @@ be put on it by name. ``init`` says where the model starts, uniformly where ther
 state without a choice stays where it is, as in both tools, and is counted by the label ``deadlock``.
 
 These files know no bounds. What is owed lies beside them in ``<model>.quotas``, one line per bound, in the
-tools' own words: ``LRA>=0.25 ["home"]``.
+tools' own words, ``LRA>=0.25 ["home"]``, where the mean over runs is bounded, as they mean it. A line
+``every run: LRA>=0.25 ["home"]`` is one for every run by itself.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from fairmdp.model.checks import Floats, Ints
 from fairmdp.model.mdp import MDP
 from fairmdp.model.problem import Problem
 from fairmdp.model.quota import Quota
-from fairmdp.model.quota_text import parse_quotas, reward_of
+from fairmdp.model.quota_text import EVERY_RUN, parse_quotas, reward_of
 from fairmdp.model.transitions import ROW_SUM_TOL
 
 REWARD = "reward"
@@ -152,6 +153,7 @@ def quota_lines(problem: Problem) -> Iterator[str]:
             left, right = "LRA", f'["{quota.name}"]'
         else:
             left, right = f'R{{"{reward}"}}' if reward else "R", "[LRA]"
+        left = left if quota.expected else f"{EVERY_RUN} {left}"
         if quota.at_least or (reward is not None and quota.at_least is not None):
             yield f"{left}>={quota.at_least!r} {right}"
         if quota.at_most is not None:

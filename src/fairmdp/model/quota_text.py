@@ -15,6 +15,9 @@ from fairmdp.model.expression import states_where
 from fairmdp.model.problem import Problem
 from fairmdp.model.quota import Quota
 
+EVERY_RUN = "every run:"
+"""What stands before a model checker's words where they are not to bound the mean over runs."""
+
 _BOUND = r"(?P<side>>=|<=|>|<|=)\s*(?P<value>[^<>=\s\[]+)"
 _OURS = re.compile(r"(?P<what>.+?)\s*(?P<side>>=|<=)\s*(?P<value>[^<>=\s]+)")
 _SHARE = re.compile(rf"(?:LRA|S)\s*{_BOUND}\s*\[(?P<what>.*)\]", re.ASCII)
@@ -30,7 +33,7 @@ class Bound(NamedTuple):
     side: str  # at_least or at_most
     value: float
     of_reward: bool = False  # on the mean of a reward, and not on a share
-    expected: bool = False  # on the mean over runs, as model checkers mean it
+    expected: bool | None = None  # on the mean over runs, as model checkers mean it; None if not said
 
 
 def parse_quota(problem: Problem, text: str) -> Quota:
@@ -43,7 +46,8 @@ def parse_quota(problem: Problem, text: str) -> Quota:
         then among the states, then as ``state/action``, then among the `MDP.rewards`.
     text
         ``name>=0.25``, ``name<=10%``, or as in Storm and MultiGain ``LRA>=0.25 ["name"]``,
-        ``S<=0.1 ["name"]``, ``R{"energy"}<=1.5 [LRA]``, which bound means over runs (``expected=True``).
+        ``S<=0.1 ["name"]``, ``R{"energy"}<=1.5 [LRA]``, which bound means over runs (``expected=True``)
+        unless ``every run:`` stands before them.
         In place of a name a formula will do, of labels, and of variables where states have them:
         ``LRA>=0.25 ["home" & !(x>=2 | "odd")]``.
 
@@ -81,7 +85,7 @@ def parse_quotas(problem: Problem, texts: Iterable[str], added: Iterable[Quota] 
         except ProblemError as error:
             raise ProblemError(f"quota {error}") from None
         side: dict[str, Any] = {bound.side: bound.value}
-        side |= {"expected": True} if bound.expected else {}
+        side |= {} if bound.expected is None else {"expected": bound.expected}
         name = _name_of_reward(problem, bound.name) if bound.of_reward else bound.name
         known = found.pop(name, None) or (problem.quotas[numbers[name]] if name in numbers else None)
         if known is not None:
@@ -197,9 +201,11 @@ def split_quota(text: str) -> Bound:
     """Read a bound, without looking at what is bounded."""
     if not isinstance(text, str):
         raise ProblemError(f"{text!r}: expected text such as 'ward_b>=0.25'")
-    mean = _MEAN.fullmatch(text.strip())
-    theirs = mean or _SHARE.fullmatch(text.strip())
-    match = theirs or _OURS.fullmatch(text.strip())
+    said = text.strip().removeprefix(EVERY_RUN).strip()
+    in_every_run = text.strip().startswith(EVERY_RUN)
+    mean = _MEAN.fullmatch(said)
+    theirs = mean or _SHARE.fullmatch(said)
+    match = theirs or _OURS.fullmatch(said)
     if match is None or match["side"] not in (">=", "<="):
         raise ProblemError(
             f"{text!r}: expected NAME>=SHARE or NAME<=SHARE, such as 'ward_b>=0.25', "
@@ -213,5 +219,6 @@ def split_quota(text: str) -> Bound:
     side = "at_least" if match["side"] == ">=" else "at_most"
     quoted = _QUOTED.fullmatch(what := match["what"] or "")
     name = quoted[1] if quoted else what.strip()
-    value_in_ones = number / 100 if value.endswith("%") else number
-    return Bound(name, side, value_in_ones, mean is not None, theirs is not None)
+    share = number / 100 if value.endswith("%") else number
+    expected = not in_every_run if theirs or in_every_run else None
+    return Bound(name, side, share, mean is not None, expected)

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from fairmdp.backends.flow_lp import Algorithm, Answer, FlowLP
+from fairmdp.backends.flow_lp import Answer, FlowLP
+from fairmdp.backends.highs import Algorithm
 from fairmdp.certificate import rounded
 from fairmdp.certificate.claim import certify_policy
 from fairmdp.certificate.facts import check_tol

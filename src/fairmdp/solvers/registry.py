@@ -14,7 +14,7 @@ from fairmdp.solution.solution import Solution
 from fairmdp.solvers.request import Progress, Request
 
 if TYPE_CHECKING:
-    from fairmdp.backends.flow_lp import Algorithm
+    from fairmdp.backends.highs import Algorithm
 
 Run = Callable[[Backend, Request], Solution]
 

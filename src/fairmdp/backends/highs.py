@@ -1,0 +1,82 @@
+"""A linear program in HiGHS: how it is asked, asked again where it errs, and stopped in time."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import highspy
+
+from fairmdp.deadline import Deadline, OutOfTimeError
+from fairmdp.errors import SolverError
+
+Algorithm = Literal["simplex", "ipm", "pdlp"]
+
+_TOL = 1e-9
+_SOLVED = highspy.HighsModelStatus.kOptimal
+_OTHER_WAYS: tuple[dict[str, Any], ...] = (
+    # Presolve and a warm basis can both mislead on badly scaled chains: that there is no point is said twice.
+    {"presolve": "off"},
+    {"simplex_scale_strategy": 0},
+    {"solver": "ipm", "run_crossover": "on"},
+    {"solver": "ipm", "run_crossover": "on", "presolve": "off"},
+)
+_WAYS_OUT_OF_THE_INTERIOR: tuple[dict[str, Any], ...] = (  # interior points end badly where there is none
+    {"solver": "simplex"},
+    {"solver": "simplex", "presolve": "off"},
+    {"solver": "simplex", "simplex_scale_strategy": 0},
+)
+_NO_POINT = (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible)
+
+
+class Program:
+    """One linear program, whose bounds may be changed between runs; the next starts from the last basis."""
+
+    def __init__(self, lp: highspy.HighsLp, algorithm: Algorithm, deadline: Deadline) -> None:
+        self.algorithm, self._deadline = algorithm, deadline
+        self.highs = highspy.Highs()
+        self._set(
+            output_flag=False, solver=algorithm, run_crossover="off", primal_feasibility_tolerance=_TOL,
+            dual_feasibility_tolerance=_TOL, threads=1, random_seed=0,
+        )  # fmt: skip
+        self.highs.passModel(lp)
+
+    def solve(self) -> bool:
+        """Solve; False means that HiGHS found no point within the bounds (which proves nothing yet)."""
+        self._run_in_time()
+        said = [self.highs.getModelStatus()]
+        for way in _OTHER_WAYS if self.algorithm == "simplex" else _WAYS_OUT_OF_THE_INTERIOR:
+            if said[-1] == _SOLVED or (said[-1] in _NO_POINT and len(said) > 1):
+                break
+            self._run_afresh(**way)
+            said.append(self.highs.getModelStatus())
+        if said[-1] == _SOLVED:
+            return True
+        if not any(status in _NO_POINT for status in said):
+            raise SolverError(f"HiGHS stopped with {self.highs.modelStatusToString(said[-1])}")
+        return False
+
+    @property
+    def iterations(self) -> int:
+        """Iterations of the last run."""
+        info = self.highs.getInfo()
+        return int(info.simplex_iteration_count + info.ipm_iteration_count + info.pdlp_iteration_count)
+
+    def _run_afresh(self, **options: Any) -> None:
+        """Solve without what is known, with some options changed for this time."""
+        usual = {option: self.highs.getOptionValue(option)[1] for option in options}
+        self.highs.clearSolver()
+        self._set(**options)
+        self._run_in_time()
+        self._set(**usual)
+
+    def _set(self, **options: Any) -> None:
+        for option, value in options.items():
+            self.highs.setOptionValue(option, value)
+
+    def _run_in_time(self) -> None:
+        if math.isfinite(self._deadline.left):  # HiGHS counts the time of all runs together
+            self.highs.setOptionValue("time_limit", self.highs.getRunTime() + self._deadline.left)
+        self.highs.run()
+        if self.highs.getModelStatus() == highspy.HighsModelStatus.kTimeLimit:
+            raise OutOfTimeError
