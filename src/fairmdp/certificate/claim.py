@@ -13,12 +13,14 @@ import numpy as np
 from fairmdp.backends.base import Backend
 from fairmdp.certificate import device as facts
 from fairmdp.certificate import rounded
+from fairmdp.certificate.ends import shown_prices
 from fairmdp.certificate.facts import LongRun, proved_status
 from fairmdp.chains.chain import NEARLY_REDUCIBLE, Chain
 from fairmdp.deadline import Stop
 from fairmdp.model.checks import Floats
 from fairmdp.model.labels import Labels
 from fairmdp.model.problem import Problem
+from fairmdp.solution.ends import Ends
 from fairmdp.solution.solution import Check, Infeasibility, Note, Remark, Solution, Status
 from fairmdp.version import __version__
 
@@ -109,7 +111,7 @@ def certify_policy(
         if norm > NEARLY_REDUCIBLE:
             notes.append(Note(Remark.NEARLY_REDUCIBLE, norm))
     occupancy = mdp.per_step(policy) * visitation[mdp.s_of]
-    return _solution(
+    return solution_of(
         problem,
         bias,
         prices,
@@ -129,21 +131,29 @@ def certify_infeasible(
     bias: Floats,
     prices: Floats,
     infeasibility: Infeasibility | None,
+    ends: Ends | None = None,
     **account: Unpack[Account],
 ) -> Solution:
-    """Claim that no policy meets the quotas, with its proof and, if it was looked for, the reason."""
+    """Claim that no policy meets the quotas, with its proof and, if it was looked for, the reason.
+
+    With `ends` the proof is of runs from the start, and its prices are the sum of those of each label.
+    """
     S, SA, K = problem.mdp.n_states, problem.mdp.n_pairs, problem.n_quotas
     sizes = {"policy": SA, "occupancy": SA, "visitation": S, "shares": K}
     nothing = {name: np.full(size, math.nan) for name, size in sizes.items()}
-    return _solution(
+    if ends is not None:
+        ends = replace(ends, weights=None, policies=None, classes=(), n_classes=0)
+        prices = shown_prices(problem, prices, ends)
+    return solution_of(
         problem, bias, prices, account, status=Status.INFEASIBLE, gain=math.nan, upper=math.nan, **nothing,
-        infeasibility=infeasibility,
+        infeasibility=infeasibility, ends=ends,
     )  # fmt: skip
 
 
-def _solution(
+def solution_of(
     problem: Problem, bias: Floats, prices: Floats, account: Mapping[str, Any], **fields: Any
 ) -> Solution:
+    """Fields of a claim as a solution of a problem."""
     return Solution(
         **fields,
         **account,

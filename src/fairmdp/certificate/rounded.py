@@ -84,11 +84,7 @@ def long_run(problem: Rows, policy: Floats, chain: Chain | None = None) -> LongR
     w = _proven_hitting_times(Q, witness.steps, s0, relative)
     if w is None:
         return unknown(problem, UNPROVED)
-    # What comes in less what goes out, without who stays: small flows are exact to a part of themselves.
-    moves, column = _moves(Q), np.bincount(Q.indices, minlength=Q.shape[0]) + 2
-    inflow, outflow = moves.T @ v, v * (moves @ np.ones(v.size))
-    residual = np.abs(inflow - outflow) + EPS * (column * inflow + (np.diff(Q.indptr) + 2) * outflow) + TINY
-    residual += 2 * (moves.T @ (relative * v) + relative * outflow)
+    residual = unbalanced(Q, v, relative)
     residual[s0] = 0.0
     loss = abs(1 - math.fsum(v)) + EPS
     spread = math.fsum(residual * w) * (1 + 8 * EPS)
@@ -157,12 +153,28 @@ def _proven_hitting_times(Q: csr_array, w: Floats, s0: int, relative: Floats) ->
     """Scale w so that ``w_s >= 1 + sum_{t != s0} Q_st w_t`` holds beyond rounding, or None if it cannot."""
     if w.size == 1:
         return w
-    ahead = Q @ w
-    margin = w - ahead - ((np.diff(Q.indptr) + 2) * EPS + 2 * relative) * ahead - 2 * EPS * w
-    margin -= TINY * float(w.max())  # a chance may have underflowed, wherever it led
+    margin = decline(Q, w, relative)
     margin[s0] = np.inf
     least = float(margin.min())
     return w / least * (1 + 4 * EPS) if least > 0 else None
+
+
+def decline(Q: csr_array, w: Floats, relative: Floats) -> Floats:
+    """Proven: how much less of w, (S,), is ahead of each state on the mean, (S,)."""
+    ahead = Q @ w
+    margin = w - ahead - ((np.diff(Q.indptr) + 2) * EPS + 2 * relative) * ahead - 2 * EPS * w
+    return margin - TINY * float(w.max())  # a chance may have underflowed, wherever it led
+
+
+def unbalanced(Q: csr_array, v: Floats, relative: Floats) -> Floats:
+    """Bound on ``|v - v Q|`` in each state, (S,).
+
+    What comes in less what goes out, without who stays: small flows are exact to a part of themselves.
+    """
+    moves, column = _moves(Q), np.bincount(Q.indices, minlength=Q.shape[0]) + 2
+    inflow, outflow = moves.T @ v, v * (moves @ np.ones(v.size))
+    residual = np.abs(inflow - outflow) + EPS * (column * inflow + (np.diff(Q.indptr) + 2) * outflow) + TINY
+    return residual + 2 * (moves.T @ (relative * v) + relative * outflow)
 
 
 def _moves(Q: csr_array) -> csr_array:

@@ -18,6 +18,7 @@ from fairmdp.model.checks import Floats, ReadOnly
 from fairmdp.model.conditional import ConditionalShare
 from fairmdp.model.labels import Labels
 from fairmdp.model.weights import Units
+from fairmdp.solution.ends import Ends
 from fairmdp.tables import Table
 
 
@@ -64,6 +65,8 @@ class Remark(StrEnum):
     AT_THE_EDGE = "at the edge"  # the quotas lie within rounding of what can be met
     BEST_LEAST_SHARE = "best least share"  # value: no policy gives every group more
     IMPOSSIBLE = "impossible"  # bias and prices prove that no policy meets the quotas
+    UNREACHABLE = "unreachable"  # value: number of states that cannot be reached from the start
+    ONLY_IN_THE_LIMIT = "only in the limit"  # policies may come near to the quotas, and none meets them
     CERTIFICATES_DIFFER = "certificates differ"  # the GPU's check proved another status; the CPU's counts
 
 
@@ -190,6 +193,10 @@ class Solution(ReadOnly):
         Turns shares, slacks and prices into the numbers in which the quotas were stated.
     conditions : tuple of ConditionalShare
         How much time the condition of each conditional quota has.
+    ends : Ends or None
+        Where runs end and the witnesses of it, where that depends on the start. Every claim is then about
+        runs from there: gain and time in the mean over runs, each share in the worst class that is reached,
+        or in the mean where its quota is on the mean. Of several policies, one is drawn; `policy` is NaN.
     """
 
     status: Status
@@ -218,6 +225,7 @@ class Solution(ReadOnly):
     units: Units = field(default_factory=Units)
     conditions: tuple[ConditionalShare, ...] = ()
     labels: Labels | None = None
+    ends: Ends | None = None
 
     @property
     def has_policy(self) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from fairmdp.errors import FormatError, ProblemError
 from fairmdp.files import read_bytes, write_bytes
 from fairmdp.model.objectives import Objective, parameters_of, stated_objective
-from fairmdp.solution import file
+from fairmdp.solution import fields, file
 from fairmdp.solution.solution import Solution, Status
 from fairmdp.solution.welfare import Level, WelfareSolution
 
@@ -66,7 +66,7 @@ def _read(path: str | PathLike[str], build: Callable[[Any], Answer]) -> Answer:
 
 def welfare_to_dict(fair: WelfareSolution) -> dict[str, Any]:
     """Return an answer as what `json.dumps` takes; ``rows``, one per group, are for whoever only looks."""
-    fields = {
+    told = {
         VERSION_FIELD: VERSION,
         "status": fair.status.value,
         "objective": {"kind": fair.objective.kind, "parameters": parameters_of(fair.objective)},
@@ -76,7 +76,7 @@ def welfare_to_dict(fair: WelfareSolution) -> dict[str, Any]:
         "rows": [row._asdict() for row in fair.rows],
         **{name: getattr(fair, name) for name in ("counters", "marginals", "prices", "bias")},
     }
-    return {name: file.plain(value) for name, value in fields.items()} | {
+    return {name: file.plain(value) for name, value in told.items()} | {
         "solution": file.solution_to_dict(fair.solution)
     }
 
@@ -86,27 +86,28 @@ def _welfare(raw: Any) -> WelfareSolution:
         raise FormatError(f"there is no field {VERSION_FIELD}: this is not an answer of welfare")
     if raw[VERSION_FIELD] != VERSION:
         raise FormatError(f"{VERSION_FIELD}: expected the format {VERSION}")
-    file._check_fields(raw, _FIELDS, ("rows", "sensitivities"))
+    fields.check_fields(raw, _FIELDS, ("rows", "sensitivities"))
     solution = file.solution_of(raw["solution"])
     K, S = len(solution.quota_names), solution.bias.size
-    over = file._each(raw, "over", file._text)
+    over = fields.each(raw, "over", fields.text)
     sizes = {"marginals": len(over), "prices": K, "bias": S}
     upper = raw["welfare_upper"]
-    levels = file._each(raw, "levels", lambda place, level: _level(place, level, sizes))
+    levels = fields.each(raw, "levels", lambda place, level: _level(place, level, sizes))
     return WelfareSolution(
         solution=solution,
         objective=_objective(raw["objective"]),
-        reward=file._number("reward", raw["reward"]),
+        reward=fields.number("reward", raw["reward"]),
         over=over,
-        status=file._word(raw, "status", Status),
-        welfare=-math.inf if raw["welfare"] is None else file._number("welfare", raw["welfare"]),
-        welfare_upper=math.inf if upper is None else file._number("welfare_upper", upper),
-        tol=file._number("tol", raw["tol"]),
+        status=fields.word(raw, "status", Status),
+        welfare=-math.inf if raw["welfare"] is None else fields.number("welfare", raw["welfare"]),
+        welfare_upper=math.inf if upper is None else fields.number("welfare_upper", upper),
+        tol=fields.number("tol", raw["tol"]),
         levels=levels,
         counters={
-            name: file._number(f"counters.{name}", v) for name, v in file._object(raw, "counters").items()
+            name: fields.number(f"counters.{name}", v)
+            for name, v in fields.object_in(raw, "counters").items()
         },
-        **{name: file._vector(raw, name, size) for name, size in sizes.items()},
+        **{name: fields.vector(raw, name, size) for name, size in sizes.items()},
     )
 
 
@@ -114,13 +115,13 @@ def _objective(raw: Any) -> Objective:
     parts = raw if isinstance(raw, dict) else {}
     if set(parts) != {"kind", "parameters"} or not isinstance(parts["parameters"], dict):
         raise FormatError("objective: expected an object with kind and parameters")
-    return stated_objective(file._text("objective.kind", raw["kind"]), raw["parameters"])
+    return stated_objective(fields.text("objective.kind", raw["kind"]), raw["parameters"])
 
 
 def _level(place: str, raw: Any, sizes: dict[str, int]) -> Level:
     if not isinstance(raw, dict):
         raise FormatError(f"{place}: expected an object")
-    file._check_fields(raw, _LEVEL_FIELDS, (), f"{place}.")
-    vectors = {name: file._vector(raw, name, size, f"{place}.") for name, size in sizes.items()}
-    groups = file._each(raw, "groups", file._text, f"{place}.")
-    return Level(value=file._number(f"{place}.value", raw["value"]), groups=groups, **vectors)
+    fields.check_fields(raw, _LEVEL_FIELDS, (), f"{place}.")
+    vectors = {name: fields.vector(raw, name, size, f"{place}.") for name, size in sizes.items()}
+    groups = fields.each(raw, "groups", fields.text, f"{place}.")
+    return Level(value=fields.number(f"{place}.value", raw["value"]), groups=groups, **vectors)

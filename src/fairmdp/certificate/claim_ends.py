@@ -1,0 +1,115 @@
+"""From policies and dual witnesses to a `Solution` about runs from the start."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Unpack
+
+import numpy as np
+
+from fairmdp.certificate import rounded_ends
+from fairmdp.certificate.claim import Account, solution_of
+from fairmdp.certificate.ends import shown_prices
+from fairmdp.certificate.facts import proved_status
+from fairmdp.certificate.law import IN_THE_MEAN, Law
+from fairmdp.model.checks import Floats
+from fairmdp.model.conditional import ConditionalShare
+from fairmdp.model.problem import Problem
+from fairmdp.solution.ends import MOST_SHOWN, End, Ends
+from fairmdp.solution.solution import Solution
+
+
+def certify_ends(
+    problem: Problem,
+    policies: Floats,
+    weights: Floats | None,
+    bias: Floats,
+    prices: Floats,
+    ends: Ends,
+    *,
+    guess: Floats | None = None,
+    **account: Unpack[Account],
+) -> Solution:
+    """Claim what the certificate proves of runs from the start under a policy, or one that is drawn.
+
+    Parameters
+    ----------
+    problem
+        The model and the quotas.
+    policies
+        Probability of each pair given its state, (SA,) or (M, SA).
+    weights
+        With which probability each policy is drawn, (M,); None of one policy.
+    bias, prices, ends
+        Witnesses of the ceiling. Prices of quotas that every run must meet are made from those of the
+        labels, and what `ends` says of policies and classes is made afresh.
+    guess
+        Something near the shares of the states, (S,), from which large classes start.
+    account
+        What the solver says of its search.
+    """
+    mdp, policies = problem.mdp, np.atleast_2d(policies)
+    several = len(policies) > 1
+    run = rounded_ends.law(problem, policies, weights if several else None, guess)
+    upper = rounded_ends.ceiling(problem, mdp.r, bias, prices, ends)
+    notes = (*account.get("notes", ()), *([] if run.flaw is None else [run.flaw]))
+    shares, conditions = shares_of(problem, run), conditions_of(problem, run)
+    assert run.visitation is not None
+    claimed = solution_of(
+        problem,
+        bias,
+        prices_of(problem, prices, ends, run),
+        {**account, "notes": notes},
+        status=proved_status(problem, run, upper, account["tol"]),
+        gain=float(mdp.rates @ run.occupancy),
+        upper=upper,
+        policy=np.full(mdp.n_pairs, math.nan) if several else policies[0],
+        occupancy=run.occupancy,
+        visitation=run.visitation,
+        shares=np.minimum(shares, 1.0),
+        ends=replace(
+            ends,
+            weights=weights if several else None,
+            policies=policies if several else None,
+            classes=classes_of(problem, run),
+            n_classes=run.chances.size,
+        ),
+    )
+    return replace(claimed, conditions=conditions)
+
+
+def shares_of(problem: Problem, run: Law) -> Floats:
+    """Share of each quota in the class that counts, or in the mean, (K,)."""
+    shares = problem.members @ run.occupancy
+    for k in np.flatnonzero(run.worst != IN_THE_MEAN).tolist():
+        shares[k] = (problem.members[[k]] @ run.spent[:, [run.worst[k]]]).toarray()[0, 0]
+    return np.asarray(shares)
+
+
+def conditions_of(problem: Problem, run: Law) -> tuple[ConditionalShare, ...]:
+    """How much time each condition has in the class that counts for its quota, or in the mean."""
+    occupancy, found = run.occupancy, []
+    for c in problem.conditions:
+        k = int(run.worst[c.quota])
+        x = occupancy if k == IN_THE_MEAN else run.spent[:, [k]].toarray()[:, 0]
+        found.append(ConditionalShare(c.quota, c.bound, c.least, c.mass(x)))
+    return tuple(found)
+
+
+def prices_of(problem: Problem, prices: Floats, ends: Ends, run: Law) -> Floats:
+    """Prices of the mean, and of every run: those of the labels, weighed with the chance of ending there."""
+    where = ends.components[[states[0] for states in run.states]]
+    chances = np.bincount(where, run.chances, ends.component_prices.shape[1]).astype(float)
+    return shown_prices(problem, prices, ends, chances)
+
+
+def classes_of(problem: Problem, run: Law) -> tuple[End, ...]:
+    """The most probable closed classes."""
+    shown = np.argsort(-run.chances, kind="stable")[:MOST_SHOWN]
+    spent = run.spent[:, shown]
+    gains, shares = spent.T @ problem.mdp.rates, (problem.members @ spent).toarray()
+    return tuple(
+        End(int(run.policy_of[c]), run.states[c], float(run.chances[c]), float(gains[i]), shares[:, i])
+        for i, c in enumerate(shown.tolist())
+    )
