@@ -388,7 +388,7 @@ def test_the_exact_error_is_rounded_up(monkeypatch):
 def test_a_claim_may_lie_between_what_two_arithmetics_prove(monkeypatch):
     assert not any(_strays(claimed, [0.75, 0.5]) for claimed in (0.5 - 0.9e-8, 0.6, 0.75 + 0.9e-8))
     assert all(_strays(claimed, [0.75, 0.5]) for claimed in (0.5 - 1.1e-8, 0.75 + 1.1e-8, math.nan))
-    monkeypatch.setattr(checker, "_CLAIM_TOL", 0.125)
+    monkeypatch.setattr(checker, "CLAIM_TOL", 0.125)
     assert not any(_strays(claimed, [0.75, 0.5]) for claimed in (0.375, 0.875))
 
 
@@ -733,7 +733,7 @@ def test_times_that_leave_no_margin_at_all_prove_nothing(monkeypatch):
 
 def test_claims_at_their_edges(monkeypatch):
     """Shares known to 1/8 and claims to 2**-10: what is proved and that are allowed, and not a bit more."""
-    monkeypatch.setattr(checker, "_CLAIM_TOL", 2.0**-10)
+    monkeypatch.setattr(checker, "CLAIM_TOL", 2.0**-10)
     tol, bit, half = 2.0**-10, 2.0**-40, np.array([0.5, 0.5])
     quotas = [Quota("first", states=[0], at_least=0.25), Quota("second", states=[1], at_least=0.25)]
     problem = Problem(MDP(np.full((2, 2), 0.5), [3.0, -1.0], [0, 1]), quotas)
@@ -799,7 +799,7 @@ def test_how_far_a_quota_can_go_by_hand():
 
 
 def test_bounds_are_the_problems_up_to_rounding(monkeypatch):
-    monkeypatch.setattr(checker, "_CLAIM_TOL", 2.0**-10)
+    monkeypatch.setattr(checker, "CLAIM_TOL", 2.0**-10)
     assert not verify(
         PROBLEM, replace(SOLUTION, at_least=bumped(PROBLEM.at_least, 2, 2.0**-10 + 2.0**-40))
     ).ok

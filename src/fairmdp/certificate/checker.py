@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, overload
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from fairmdp import certificate
-from fairmdp.certificate import conditions
+from fairmdp.certificate import checker_ends, conditions, exact_ends, rounded_ends
 from fairmdp.certificate import rounded as rounded_arithmetic
+from fairmdp.certificate.checker_ends import FromStart, StartArithmetic
 from fairmdp.certificate.facts import (
+    CLAIM_TOL,
     MOST_TOL,
     UNPROVED,
     LongRun,
@@ -23,6 +26,7 @@ from fairmdp.certificate.facts import (
     unknown,
     worst_slack,
 )
+from fairmdp.certificate.law import Law
 from fairmdp.certificate.welfare import WelfareVerdict, verify_welfare
 from fairmdp.chains.chain import Chain
 from fairmdp.errors import ProblemError
@@ -37,7 +41,6 @@ from fairmdp.world.world import World
 if TYPE_CHECKING:
     from fairmdp.certificate.world import WorldVerdict
 
-_CLAIM_TOL = 1e-8  # how far a printed number may be from what is proved, relative to its scale
 _OF_A_POLICY = ("gain", "upper", "policy", "occupancy", "visitation", "shares")
 _CLAIM_ULPS = 32  # and in units of the spacing of floats as large as the rewards
 
@@ -164,24 +167,30 @@ def verify(
     run = unknown(problem, UNPROVED)
     if misfits:
         return _verdict(problem, Status.UNDECIDED, run, math.inf, misfits, exact)
-    flaw = _policy_flaw(problem, solution.policy) if solution.has_policy else ""
+    flaw, chain = _policies_flaw(problem, solution) if solution.has_policy else "", None
+    facts = _facts(arithmetic, solution)
     if solution.has_policy and not flaw:
         # Where the policy's time goes is a guess to start from, and no more than that.
-        chain = Chain.of(problem.mdp, solution.policy, guess=solution.visitation)
-        run = arithmetic.long_run(problem, solution.policy, chain)
+        if solution.ends is None:
+            chain = Chain.of(problem.mdp, solution.policy, guess=solution.visitation)
+        run = facts.long_run(problem, solution.policy, chain)
     witness = (solution.bias, solution.prices)
-    upper = arithmetic.ceiling(problem, problem.mdp.r, *witness)
+    upper = facts.ceiling(problem, problem.mdp.r, *witness)
     nothing = np.zeros(problem.mdp.n_pairs)
-    infeasible = arithmetic.ceiling(problem, nothing, *witness) < 0
+    infeasible = facts.ceiling(problem, nothing, *witness) < 0
     status = proved_status(problem, run, upper, solution.tol)
     if infeasible and status is Status.UNDECIDED:  # a policy that is fair within FAIR_TOL comes first
         status = Status.INFEASIBLE
     messages = [*_status_messages(solution, status)]
     if flaw:
         messages.append(flaw)
+    elif isinstance(facts, FromStart) and isinstance(run, Law):
+        messages += checker_ends.messages(problem, solution, run, facts, claim_slip(problem))
     elif solution.has_policy:
         messages += _policy_messages(problem, solution, run)
         messages += conditions.messages(problem, solution, arithmetic.long_run, chain)
+    if solution.ends is not None:
+        messages += checker_ends.price_messages(problem, solution, run if isinstance(run, Law) else None)
     messages += _dual_messages(problem, solution, upper)
     if solution.infeasibility is not None:
         messages += _infeasibility_messages(problem, solution, solution.infeasibility, arithmetic)
@@ -194,6 +203,14 @@ def _unexpected(what: str, given: object, kind: type) -> ProblemError:
         f"{what} is {type(given).__name__}, expected {kind.__name__}\n"
         "  what was learned from samples is proved by certify"
     )
+
+
+def _facts(arithmetic: Arithmetic, solution: Solution) -> Arithmetic:
+    """The facts in an arithmetic, about runs from the start where that is what a solution speaks of."""
+    if solution.ends is None:
+        return arithmetic
+    of_start: StartArithmetic = rounded_ends if arithmetic is rounded_arithmetic else exact_ends
+    return FromStart(of_start, solution.ends, solution.visitation)
 
 
 def _verdict(
@@ -216,14 +233,17 @@ def _misfits(problem: Problem, solution: Solution, tol: float) -> Iterator[str]:
         yield f"this is a solution of another problem ({str(digest)[:12]}, this one is {problem.digest[:12]})"
     S, SA, K = problem.mdp.n_states, problem.mdp.n_pairs, problem.n_quotas
     if solution.has_policy:
-        yield from _unusable(solution, policy=(SA,), occupancy=(SA,), visitation=(S,), shares=(K,))
+        yield from _unusable(solution, occupancy=(SA,), visitation=(S,), shares=(K,))
+    if solution.has_policy and (solution.ends is None or solution.ends.policies is None):
+        yield from _unusable(solution, policy=(SA,))
+    yield from checker_ends.misfits(problem, solution)
     if solution.infeasibility is not None and solution.status is not Status.INFEASIBLE:
         yield f"it explains why no policy meets the quotas, and its status is {solution.status.value}"
     yield from _unusable(solution, bias=(S,), prices=(K,), at_least=(K,), at_most=(K,))
     for name in ("at_least", "at_most"):
         claimed, asked = getattr(solution, name), getattr(problem, name)
         usable = claimed.shape == asked.shape and np.isfinite(claimed).all()
-        if usable and (np.abs(claimed - asked) > _CLAIM_TOL).any():
+        if usable and (np.abs(claimed - asked) > CLAIM_TOL).any():
             yield f"{name} is not what the problem asks for"
     if solution.quota_names != problem.names:
         yield "the names of its quotas are not the problem's"
@@ -267,6 +287,13 @@ def _status_messages(solution: Solution, proved: Status) -> Iterator[str]:
         yield f"the status {claimed.value} is not proved: the witnesses show {proved.value}"
 
 
+def _policies_flaw(problem: Problem, solution: Solution) -> str:
+    """Why a policy, or one of those of which one is drawn, is none, or nothing."""
+    several = None if solution.ends is None else solution.ends.policies
+    policies = [solution.policy] if several is None else several
+    return next(filter(None, (_policy_flaw(problem, policy) for policy in policies)), "")
+
+
 def _policy_flaw(problem: Problem, policy: Floats) -> str:
     """Why a policy is none, or nothing."""
     mdp = problem.mdp
@@ -281,7 +308,7 @@ def _policy_flaw(problem: Problem, policy: Floats) -> str:
 def claim_slip(problem: Problem) -> float:
     """How far a printed gain or ceiling may be from what is proved."""
     size = float(np.abs(problem.mdp.rates).max())
-    return _CLAIM_TOL * reward_scale(problem) + _CLAIM_ULPS * rounded_arithmetic.EPS * size
+    return CLAIM_TOL * reward_scale(problem) + _CLAIM_ULPS * rounded_arithmetic.EPS * size
 
 
 def _policy_messages(problem: Problem, solution: Solution, run: LongRun) -> Iterator[str]:
@@ -299,14 +326,14 @@ def _policy_messages(problem: Problem, solution: Solution, run: LongRun) -> Iter
     slip = claim_slip(problem)
     if not low - slip <= solution.gain <= high + slip:
         yield f"the gain {solution.gain:.12g} is not the {owner}'s: it lies in [{low:.12g}, {high:.12g}]"
-    off = (solution.shares < shares[:, 0] - _CLAIM_TOL) | (solution.shares > shares[:, 1] + _CLAIM_TOL)
+    off = (solution.shares < shares[:, 0] - CLAIM_TOL) | (solution.shares > shares[:, 1] + CLAIM_TOL)
     if off.any():
         k = int(np.argmax(off))
         yield (
             f"the share {solution.shares[k]:.12g} of quota {problem.names[k]} is not the {owner}'s: "
             f"it lies in [{shares[k, 0]:.12g}, {shares[k, 1]:.12g}]"
         )
-    if not (max(off_by, np.abs(solution.occupancy - x).sum()) <= _CLAIM_TOL and nu.min() >= 0):
+    if not (max(off_by, np.abs(solution.occupancy - x).sum()) <= CLAIM_TOL and nu.min() >= 0):
         yield "visitation and occupancy are not the long-run shares of time of the policy"
 
 
@@ -314,7 +341,7 @@ def _dual_messages(problem: Problem, solution: Solution, upper: float) -> Iterat
     """What is wrong with prices, and with the ceiling that they and the relative values prove."""
     mu = solution.prices
     unit = reward_scale(problem) if solution.has_policy else float(np.abs(mu).max(initial=0.0))
-    idle = np.abs(mu - chargeable(problem, mu)) > _CLAIM_TOL * unit
+    idle = np.abs(mu - chargeable(problem, mu)) > CLAIM_TOL * unit
     if idle.any():
         k = int(np.argmax(idle))
         yield f"the price {mu[k]:.12g} of quota {problem.names[k]} is on a bound that every policy meets"
@@ -324,7 +351,8 @@ def _dual_messages(problem: Problem, solution: Solution, upper: float) -> Iterat
             yield "where no policy meets the quotas there is none to have a gain or shares"
         return
     # Claims were made with rounding added outward: exactly evaluated, the same witness may prove more.
-    proved = (upper, rounded_arithmetic.ceiling(problem, problem.mdp.r, solution.bias, mu))
+    in_floats = _facts(rounded_arithmetic, solution).ceiling(problem, problem.mdp.r, solution.bias, mu)
+    proved = (upper, in_floats)
     slip = claim_slip(problem)
     missing = not math.isfinite(solution.upper)
     unclaimed = missing and solution.upper != -math.inf and solution.status is not Status.OPTIMAL
@@ -338,7 +366,7 @@ def _estimates(problem: Problem, solution: Solution, run: LongRun) -> Iterator[s
     """What a solution says that has no proof."""
     if solution.has_policy and run.flaw is not None:
         yield f"gain, shares and where the time goes are estimates: {run.reason}"
-    elif solution.has_policy and run.error > _CLAIM_TOL:
+    elif solution.has_policy and run.error > CLAIM_TOL:
         yield f"where the time goes is proved within {run.error:.1g} only"
     why = solution.infeasibility
     if why is None:
@@ -353,7 +381,8 @@ def _infeasibility_messages(
 ) -> Iterator[str]:
     """What an explanation of infeasibility claims beyond its proof."""
     outside = np.delete(solution.prices, why.conflict)
-    if outside.any():
+    own = None if solution.ends is None else np.diff(csr_array(solution.ends.component_prices).indptr)
+    if outside.any() or (own is not None and np.delete(own, why.conflict).any()):
         yield "the conflict is not proved: the proof also charges quotas outside of it"
     # Claims were made with rounding added outward: exactly evaluated, the same witness may prove more.
     ways = (arithmetic, rounded_arithmetic)
@@ -375,7 +404,7 @@ def _infeasibility_messages(
 
 
 def _strays(claimed: float, proved: list[float]) -> bool:
-    return not min(proved) - _CLAIM_TOL <= claimed <= max(proved) + _CLAIM_TOL
+    return not min(proved) - CLAIM_TOL <= claimed <= max(proved) + CLAIM_TOL
 
 
 def reach_limit(

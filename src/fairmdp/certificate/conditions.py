@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from fairmdp.certificate.facts import LongRun
+from fairmdp.certificate.facts import CLAIM_TOL, LongRun
 from fairmdp.model.checks import Floats
-from fairmdp.model.conditional import VOID
+from fairmdp.model.conditional import VOID, ConditionalShare
 from fairmdp.model.problem import Problem
 from fairmdp.model.quota import Quota
 from fairmdp.solution.solution import Solution
 
-_CLAIM_TOL = 1e-8  # how far a part may be from what is proved, beside the rounding of a small condition
 _EPS = float(np.finfo(float).eps)
 
 
@@ -31,23 +30,38 @@ def messages(
     """What is wrong with the parts that a solution claims, if its policy's long run can be proved."""
     if not problem.conditions:
         return
-    run = long_run(_sets(problem), solution.policy, chain)
+    run = long_run(sets(problem), solution.policy, chain)
     if run.flaw is not None:
         return
     ends = run.shares.reshape(-1, 2, 2)  # (conditions, of and within, low and high)
-    parts = problem.units.values(solution.shares)
     for share, (of, within) in zip(solution.conditions, ends, strict=True):
-        name, slip = problem.names[share.quota], _CLAIM_TOL * share.mass
-        if not of[0] - slip - _EPS <= share.mass <= of[1] + slip + _EPS:
-            yield f"the condition of quota {name} is not met {share.mass:.12g} of the time: it lies in {of}"
-        elif not share.void:
-            low, high = within[0] / of[1], within[1] / max(of[0], VOID)
-            slip, part = _CLAIM_TOL + 8 * _EPS / share.mass, share.part(float(parts[share.quota]))
-            if not low - slip <= part <= high + slip:
-                yield f"the part {part:.12g} of quota {name} is not the policy's: [{low:.12g}, {high:.12g}]"
+        wrong = flaw(problem, solution, share, of, within)
+        if wrong:
+            yield wrong
 
 
-def _sets(problem: Problem) -> Problem:
+def flaw(
+    problem: Problem,
+    solution: Solution,
+    share: ConditionalShare,
+    of: Sequence[float],
+    within: Sequence[float],
+) -> str:
+    """What is wrong with one part, or nothing, where these are the ends of its two intervals."""
+    name, slip = problem.names[share.quota], CLAIM_TOL * share.mass
+    if not of[0] - slip - _EPS <= share.mass <= of[1] + slip + _EPS:
+        return f"the condition of quota {name} is not met {share.mass:.12g} of the time: it lies in {of}"
+    if share.void:
+        return ""
+    low, high = within[0] / of[1], within[1] / max(of[0], VOID)
+    slip = CLAIM_TOL + 8 * _EPS / share.mass
+    part = share.part(float(problem.units.values(solution.shares)[share.quota]))
+    if low - slip <= part <= high + slip:
+        return ""
+    return f"the part {part:.12g} of quota {name} is not the policy's: [{low:.12g}, {high:.12g}]"
+
+
+def sets(problem: Problem) -> Problem:
     """For each condition its states, and what of them is in the set, as quotas that ask for nothing."""
     quotas = [
         Quota(f"{what} {c.quota}", pairs=pairs, at_least=0.0)

@@ -14,10 +14,12 @@ ending somewhere is at most 1.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array, eye_array
@@ -207,3 +209,41 @@ def visits(p: Floats, N: csr_array) -> Floats:
     except RuntimeError:  # singular: some forks are hardly ever left
         return u
     return np.maximum(solved, 0.0)
+
+
+class NextGates(NamedTuple):
+    """Where the next gate after each fork is, as far as floats tell."""
+
+    N: csr_array  # (f, m + f), summing to one in each row
+    moved: Floats  # (f,), chance to go on to another gate, by which it was divided
+    pairs: Ints  # that are used at forks, fork by fork
+    ptr: Ints  # (f + 1,), where those of each fork begin
+    terms: Ints  # (f,), products that its entries are made of
+
+
+def next_gates(course: Course) -> NextGates:
+    """Chances of the gate that comes after each fork, without those to come back to it at once."""
+    mdp, f = course.mdp, course.forks.size
+    pairs = pairs_of(mdp, course.forks, course.policy)
+    place = np.empty(mdp.n_states, np.int64)
+    place[course.forks] = np.arange(f)
+    ptr = np.searchsorted(place[mdp.s_of[pairs]], np.arange(f + 1))
+    P = positive(mdp.P[pairs])
+    ahead = csr_array((course.policy[pairs], np.arange(pairs.size), ptr), shape=(f, pairs.size)) @ P
+    N = csr_array((ahead.data, course.gate[ahead.indices], ahead.indptr), shape=(f, course.n_classes + f))
+    terms = np.diff(ptr) + np.diff(ahead.indptr)
+    N.sum_duplicates()
+    row = np.repeat(np.arange(f), np.diff(N.indptr))
+    N.data[N.indices == course.n_classes + row] = 0.0
+    moved = N @ np.ones(N.shape[1])
+    N.data /= moved[row]
+    return NextGates(N, moved, pairs, ptr, terms)
+
+
+def first_gates(course: Course) -> tuple[Floats, Ints]:
+    """Chances of the first gate, (m + f,), and how many states of the start have it."""
+    start = course.mdp.start
+    support = np.flatnonzero(start)
+    size = course.n_classes + course.forks.size
+    p = np.bincount(course.gate[support], start[support], size) / math.fsum(start)
+    return p, np.bincount(course.gate[support], minlength=size)

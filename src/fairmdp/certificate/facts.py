@@ -19,6 +19,9 @@ FAIR_TOL = 1e-9
 MOST_TOL = 1e-2
 """Largest relative gap that `verify` lets a solution call optimal, unless it is told otherwise."""
 
+CLAIM_TOL = 1e-8
+"""How far a printed number may be from what is proved, relative to its scale."""
+
 UNPROVED = Note(Remark.SHARES_UNPROVED)
 
 _ROUGH = 1e-3  # error of hitting times; one that is proved is scaled up by it, so finer ones gain nothing

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array, hstack
 
 from fairmdp.certificate import rounded
-from fairmdp.certificate.course import Course, Rest, pairs_of, rest_of, visits
+from fairmdp.certificate.course import Course, Rest, first_gates, next_gates, rest_of, visits
 from fairmdp.certificate.ends import (
     Labelled,
     labelled,
@@ -17,7 +17,6 @@ from fairmdp.certificate.ends import (
     looked_up,
     of_every_run,
     of_the_mean,
-    positive,
 )
 from fairmdp.certificate.facts import chargeable
 from fairmdp.certificate.law import Intervals, Law, drawn_from, law_of
@@ -224,38 +223,19 @@ def _errors(rest: Rest, first: Ints, relative: Floats) -> tuple[Floats, Floats, 
 
 def _endings(course: Course) -> tuple[Floats, float, bool]:
     """Chances of ending in each class, (m,), what they are off by, and whether that is proved."""
-    m, start = course.n_classes, course.mdp.start
+    m = course.n_classes
     if m == 1:
         return np.ones(1), 0.0, True
-    support = np.flatnonzero(start)
-    p = np.bincount(course.gate[support], start[support], m + course.forks.size) / math.fsum(start)
-    counts = np.bincount(course.gate[support], minlength=p.size) + 3
+    p, counts = first_gates(course)
+    counts += 3
     if not course.forks.size:
         return p, float((counts * EPS * p).sum()), True
-    N, off, sure = _next_gates(course)
+    N, moved, pairs, ptr, terms = next_gates(course)
+    off = 2 * (terms + 6) * EPS
+    off += 4 * np.maximum.reduceat(rounded._row_defect(course.mdp.P[pairs]), ptr[:-1])
     u = visits(p[m:], N[:, m:])
     into = p + N.T @ u
     counts += np.bincount(N.indices, minlength=p.size)
     residual = float(np.abs(into[m:] - u).sum() + EPS * u.sum())
     astray = residual + float((counts * EPS * into).sum()) + float(off @ u) + TINY
-    return into[:m], astray * (1 + p.size * EPS), sure
-
-
-def _next_gates(course: Course) -> tuple[csr_array, Floats, bool]:
-    """Chances of the gate that comes after each fork, (f, m + f), their relative errors, (f,), if proved."""
-    mdp, f = course.mdp, course.forks.size
-    pairs = pairs_of(mdp, course.forks, course.policy)
-    place = np.empty(mdp.n_states, np.int64)
-    place[course.forks] = np.arange(f)
-    ptr = np.searchsorted(place[mdp.s_of[pairs]], np.arange(f + 1))
-    P = positive(mdp.P[pairs])
-    ahead = csr_array((course.policy[pairs], np.arange(pairs.size), ptr), shape=(f, pairs.size)) @ P
-    off = 2 * (np.diff(ptr) + np.diff(ahead.indptr) + 6) * EPS
-    off += 4 * np.maximum.reduceat(rounded._row_defect(P), ptr[:-1])
-    N = csr_array((ahead.data, course.gate[ahead.indices], ahead.indptr), shape=(f, course.n_classes + f))
-    N.sum_duplicates()
-    row = np.repeat(np.arange(f), np.diff(N.indptr))
-    N.data[N.indices == course.n_classes + row] = 0.0
-    moved = N @ np.ones(N.shape[1])
-    N.data /= moved[row]
-    return N, off, bool((moved > _LEAST_MOVE).all())
+    return into[:m], astray * (1 + p.size * EPS), bool((moved > _LEAST_MOVE).all())
