@@ -30,12 +30,23 @@ def test_a_readout_is_proved():
     problem = random_problem(3)
     seen = readout(problem, solve(problem).policy)
     assert 0 < seen.share_error < 1e-9 and 0 < seen.gain_error < 1e-9 * np.ptp(problem.mdp.r)
-    apart = MDP(np.eye(2), [0.0, 1.0], [0, 1])
-    with pytest.raises(ProblemError, match="2 closed classes"):
-        readout(Problem(apart, [Quota("a", states=[0], at_least=0)]), [1.0, 1.0])
     thread = MDP([[1.0, 1e-310], [1e-310, 1.0]], [0.0, 1.0], [0, 1])  # chances that underflow
     with pytest.raises(ProblemError, match="cannot be proved"):
         readout(Problem(thread, [Quota("a", states=[0], at_least=0)]), [1.0, 1.0])
+
+
+def test_a_readout_of_runs_that_end_apart():
+    """Half of the runs stay in each of two states; a policy is drawn that stays in the first, or goes on."""
+    apart = MDP(np.eye(2), [0.0, 1.0], [0, 1])
+    quotas = [Quota("a", states=[0], at_least=0.2), Quota("b", states=[1], at_least=0.2, expected=True)]
+    seen = readout(Problem(apart, quotas), [1.0, 1.0])
+    assert seen.gain == 0.5 and seen.by_group == {"a": 0.5, "b": 0.5} and seen.broken == ("a",)
+    assert seen.slacks == pytest.approx([-0.2, 0.3], abs=1e-12) and 0 < seen.share_error < 1e-12
+    left = MDP([[1, 0], [0, 1], [0, 1]], [0.0, 0.0, 1.0], [0, 0, 1], initial="0")
+    seen = readout(Problem(left, quotas[1:]), [[1, 0, 1], [0, 1, 1]], weights=[0.25, 0.75])
+    assert seen.gain == 0.75 and seen.shares == pytest.approx([0.75])
+    with pytest.raises(ProblemError, match="weights"):
+        readout(Problem(left, quotas[1:]), [[1, 0, 1], [0, 1, 1]], weights=[1.0])
 
 
 @pytest.mark.parametrize(
@@ -139,14 +150,14 @@ def test_compare_command():
 
 
 def test_compare_leaves_out_what_cannot_be_proved(tmp_path, monkeypatch):
-    """Two rooms with a door, and a policy that never takes it."""
+    """Two rooms with a door, and a policy that hardly ever takes it."""
     file, figure = str(tmp_path / "rooms.npz"), tmp_path / "c.png"
-    rooms = MDP([[1, 0], [0, 1], [0, 1], [1, 0]], [0.0, 0.0, 1.0, 0.0], [0, 0, 1, 1])
+    rooms = MDP([[1, 1e-310], [0, 1], [0, 1], [1, 0]], [0.0, 0.0, 1.0, 0.0], [0, 0, 1, 1])
     save(Problem(rooms, [Quota("a", states=[0], at_least=0.1)]), file)
     monkeypatch.setattr("fairmdp.frontiers.comparison.uniform_policy", lambda mdp: np.array([1.0, 0, 1, 0]))
     ended = CliRunner().invoke(cli, ["compare", file])
     assert ended.exit_code == 0, ended.output
-    assert "left out: uniform, because the policy's chain has 2 closed classes" in ended.stdout
+    assert "left out: uniform, because the policy's chain is so nearly reducible" in ended.stdout
     monkeypatch.undo()
     drawn = CliRunner().invoke(cli, ["compare", "jobs", "--figure", str(figure)])
     assert drawn.exit_code == 0 and figure.read_bytes().startswith(b"\x89PNG")

@@ -89,7 +89,9 @@ def _graph(mdp: MDP, policy: Floats) -> csr_array:
     used = np.flatnonzero(policy > 0)
     rows = positive(mdp.P[used])
     indptr = rows.indptr[np.searchsorted(used, mdp.pair_ptr)]
-    return csr_array((np.ones(rows.nnz), rows.indices, indptr), shape=(mdp.n_states, mdp.n_states))
+    graph = csr_array((np.ones(rows.nnz), rows.indices, indptr), shape=(mdp.n_states, mdp.n_states))
+    graph.sum_duplicates()  # which scipy's search for strong components does not survive
+    return graph
 
 
 def _search(graph: csr_array, sources: Ints) -> Ints:

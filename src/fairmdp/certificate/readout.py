@@ -12,11 +12,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairmdp.certificate import FAIR_TOL, rounded
+from fairmdp.certificate import FAIR_TOL, rounded, rounded_ends
+from fairmdp.certificate.claim_ends import shares_of
+from fairmdp.certificate.facts import LongRun
+from fairmdp.certificate.law import Law
 from fairmdp.chains.chain import Chain
 from fairmdp.chains.policy import checked_policy
 from fairmdp.errors import ProblemError
-from fairmdp.model.checks import Bools, Floats, ReadOnly
+from fairmdp.model.checks import Bools, Floats, ReadOnly, real_vector
 from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import slacks
 
@@ -121,28 +124,69 @@ class Readout(ReadOnly):
         return tuple(self.names[k] for k in np.flatnonzero(true))
 
 
-def readout(problem: Problem, policy: ArrayLike, over: Iterable[str] | None = None) -> Readout:
+def readout(
+    problem: Problem,
+    policy: ArrayLike,
+    over: Iterable[str] | None = None,
+    *,
+    weights: ArrayLike | None = None,
+) -> Readout:
     """Read off how a policy treats the groups that the quotas name, as far as the certificate proves it.
 
-    ``over`` are the groups by name, which may have weights; without it all quotas that are sets. A policy
-    whose chain has several closed classes, or whose shares cannot be proved, is refused.
+    Parameters
+    ----------
+    problem
+        The model and the quotas.
+    policy
+        Probability of each pair given its state, (SA,); of several policies one is drawn, (M, SA).
+    over
+        The groups by name, which may have weights; without it all quotas that are sets.
+    weights
+        With which probability each of several policies is drawn, (M,).
+
+    Returns
+    -------
+    Readout
+        Where the policy has several closed classes, of runs from `MDP.start`: gain and shares in the mean
+        over runs, and slacks of quotas that every run must meet in the worst class.
     """
+    seen = _of_one(problem, policy) if weights is None else _of_ends(problem, policy, weights)
+    return seen if over is None else replace(seen, weighted=_others(problem, over))
+
+
+def _of_one(problem: Problem, policy: ArrayLike) -> Readout:
     mdp = problem.mdp
-    policy = checked_policy(mdp, policy)
-    chain = Chain.of(mdp, policy)
-    run = rounded.long_run(problem, policy, chain)
+    checked = checked_policy(mdp, policy)
+    chain = Chain.of(mdp, checked)
+    if len(chain.closed_classes) > 1:
+        return _of_ends(problem, checked[None], None)
+    run = rounded.long_run(problem, checked, chain)
+    _require(run)
+    return _readout(problem, mdp.per_step(checked) * chain.shares[mdp.s_of], run)
+
+
+def _of_ends(problem: Problem, policies: ArrayLike, weights: ArrayLike | None) -> Readout:
+    """Of runs from the start, where they may end differently."""
+    checked = np.array([checked_policy(problem.mdp, each) for each in np.asarray(policies)])
+    drawn = None if weights is None else real_vector("weights", weights, len(checked))
+    law = rounded_ends.law(problem, checked, drawn)
+    _require(law)
+    left = slacks(shares_of(problem, law), problem.at_least, problem.at_most)
+    return replace(_readout(problem, law.occupancy, law), slacks=left)
+
+
+def _require(run: LongRun) -> None:
     if run.flaw is not None:
         raise ProblemError(run.reason)
-    x = mdp.per_step(policy) * chain.shares[mdp.s_of]
-    shares, gain = problem.members @ x, float(mdp.rates @ x)
-    share_error = float(np.abs(run.shares - shares[:, None]).max(initial=0.0))
-    if share_error > _READABLE:
-        raise ProblemError(
-            f"the shares of this policy cannot be proved: they may be off by {share_error:.1g}"
-        )
+
+
+def _readout(problem: Problem, x: Floats, run: LongRun) -> Readout:
+    shares, gain = problem.members @ x, float(problem.mdp.rates @ x)
+    of_all = run.error if isinstance(run, Law) else np.abs(run.shares - shares[:, None]).max(initial=0.0)
+    if of_all > _READABLE:
+        raise ProblemError(f"the shares of this policy cannot be proved: they may be off by {of_all:.1g}")
     gain_error = max(run.gain[1] - gain, gain - run.gain[0])
-    seen = Readout.of(problem, x, gain, share_error, gain_error)
-    return seen if over is None else replace(seen, weighted=_others(problem, over))
+    return Readout.of(problem, x, gain, float(of_all), gain_error)
 
 
 def _others(problem: Problem, over: Iterable[str]) -> tuple[str, ...]:

@@ -2,7 +2,8 @@
 
 Solvers see `Problem.uniform`. Gains, shares, prices and occupancies are the same there; a policy's
 probabilities are per step and become those per decision, and relative values are in units of a step. The
-claim is made afresh, from the stated data: the two translations round.
+claim is made afresh, from the stated data: the two translations round. What bounds the steps between
+components bounds the decisions there.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from fairmdp.certificate.checker import factor_limit, reach_limit
-from fairmdp.certificate.claim import certify_policy
+from fairmdp.certificate.claim import Account, certify_policy
+from fairmdp.certificate.claim_ends import certify_ends
+from fairmdp.model.checks import Floats
 from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Infeasibility, Solution
 
@@ -47,12 +50,22 @@ def restated(problem: Problem, found: Solution) -> Solution:
     if not found.has_policy:
         why = None if why is None else _in_time(asked, found, why)
         return replace(found, bias=bias, infeasibility=why, provenance=provenance)
-    policy = mdp.per_decision(found.policy)
-    claimed = certify_policy(asked, policy, bias, found.prices, tol=found.tol, method=found.method)
+    claimed = _claimed(asked, found, bias)
     account = {name: getattr(found, name) for name in ("counters", "tried", "reason", "stopped", "device")}
     said = {note.remark for note in found.notes}
     notes = (*found.notes, *(note for note in claimed.notes if note.remark not in said))
     return replace(claimed, **account, check=found.check, notes=notes, provenance=provenance)
+
+
+def _claimed(problem: Problem, found: Solution, bias: Floats) -> Solution:
+    """What is proved of the policy per decision, or of runs from the start."""
+    mdp, ends = problem.mdp, found.ends
+    account: Account = {"tol": found.tol, "method": found.method}
+    if ends is None:
+        return certify_policy(problem, mdp.per_decision(found.policy), bias, found.prices, **account)
+    policies = np.atleast_2d(found.policy if ends.policies is None else ends.policies)
+    policies = np.array([mdp.per_decision(policy) for policy in policies])
+    return certify_ends(problem, policies, ends.weights, bias, found.prices, ends, **account)
 
 
 def _per_step(problem: Problem, start: Solution) -> Solution:
