@@ -13,7 +13,7 @@ from fairmdp.certificate import conditions
 from fairmdp.certificate.claim_ends import prices_of
 from fairmdp.certificate.ends import of_every_run, shown_prices
 from fairmdp.certificate.facts import CLAIM_TOL, reward_scale
-from fairmdp.certificate.law import IN_THE_MEAN, Law, least_slacks
+from fairmdp.certificate.law import IN_THE_MEAN, Law, candidates
 from fairmdp.chains.chain import Chain
 from fairmdp.model.checks import Floats
 from fairmdp.model.problem import Problem
@@ -137,7 +137,7 @@ def _share_messages(problem: Problem, solution: Solution, run: Law, sets: Law | 
     of_quota = {condition.quota: j for j, condition in enumerate(problem.conditions)}
     for k in range(problem.n_quotas):
         wrong = ""
-        for c in _candidates(problem, run, k):
+        for c in candidates(problem, run, k):
             low, high = run.shares[k].tolist() if c == IN_THE_MEAN else run.share(k, c)
             wrong = _off_share(problem, k, float(solution.shares[k]), low, high)
             if not wrong and sets is not None and k in of_quota:
@@ -153,14 +153,6 @@ def _off_share(problem: Problem, k: int, share: float, low: float, high: float) 
         return ""
     name = problem.names[k]
     return f"the share {share:.12g} of quota {name} is not the policy's: it lies in [{low:.12g}, {high:.12g}]"
-
-
-def _candidates(problem: Problem, run: Law, k: int) -> list[int]:
-    """Classes that may have the least slack of a quota, up to what a claim may be off by."""
-    if run.worst[k] == IN_THE_MEAN:
-        return [IN_THE_MEAN]
-    left = least_slacks(problem, k, *(ends[[k]].toarray()[0] for ends in (run.low, run.high)))
-    return [int(c) for c in np.flatnonzero(left <= left.min() + 2 * CLAIM_TOL)]
 
 
 def _off_condition(problem: Problem, solution: Solution, j: int, sets: Law, c: int) -> str:
@@ -218,7 +210,7 @@ def price_messages(problem: Problem, solution: Solution, run: Law | None) -> Ite
     assert ends is not None
     own = csr_array(ends.component_prices)
     charged = of_every_run(problem, ends)
-    if abs(own - charged).max() > 0:
+    if (own - charged).count_nonzero():
         yield "a component price is on a bound that every policy meets, or on a quota on the mean"
     if solution.has_policy and run is None:
         return

@@ -12,8 +12,8 @@ from fairmdp.certificate import rounded_ends
 from fairmdp.certificate.claim import Account, solution_of
 from fairmdp.certificate.ends import shown_prices
 from fairmdp.certificate.facts import proved_status
-from fairmdp.certificate.law import IN_THE_MEAN, Law
-from fairmdp.model.checks import Floats
+from fairmdp.certificate.law import IN_THE_MEAN, Law, candidates
+from fairmdp.model.checks import Floats, Ints
 from fairmdp.model.conditional import ConditionalShare
 from fairmdp.model.problem import Problem
 from fairmdp.solution.ends import MOST_SHOWN, End, Ends
@@ -81,20 +81,34 @@ def certify_ends(
 
 def shares_of(problem: Problem, run: Law) -> Floats:
     """Share of each quota in the class that counts, or in the mean, (K,)."""
-    shares = problem.members @ run.occupancy
-    for k in np.flatnonzero(run.worst != IN_THE_MEAN).tolist():
-        shares[k] = (problem.members[[k]] @ run.spent[:, [run.worst[k]]]).toarray()[0, 0]
+    shares, counts = problem.members @ run.occupancy, _counting(problem, run)
+    for k in np.flatnonzero(counts != IN_THE_MEAN).tolist():
+        shares[k] = (problem.members[[k]] @ run.spent[:, [counts[k]]]).toarray()[0, 0]
     return np.asarray(shares)
 
 
 def conditions_of(problem: Problem, run: Law) -> tuple[ConditionalShare, ...]:
     """How much time each condition has in the class that counts for its quota, or in the mean."""
-    occupancy, found = run.occupancy, []
-    for c in problem.conditions:
-        k = int(run.worst[c.quota])
-        x = occupancy if k == IN_THE_MEAN else run.spent[:, [k]].toarray()[:, 0]
-        found.append(ConditionalShare(c.quota, c.bound, c.least, c.mass(x)))
-    return tuple(found)
+    counts = _counting(problem, run)
+    return tuple(
+        ConditionalShare(c.quota, c.bound, c.least, c.mass(_spent(run, int(counts[c.quota]))))
+        for c in problem.conditions
+    )
+
+
+def _counting(problem: Problem, run: Law) -> Ints:
+    """The class that counts for each quota, (K,): one with the least slack, and with its condition."""
+    counts = run.worst.copy()
+    for condition in problem.conditions:
+        classes = candidates(problem, run, condition.quota)
+        masses = [condition.mass(_spent(run, c)) for c in classes]
+        counts[condition.quota] = classes[int(np.argmax(masses))]
+    return counts
+
+
+def _spent(run: Law, c: int) -> Floats:
+    """Shares of the pairs in a class, or in the mean, (SA,)."""
+    return run.occupancy if c == IN_THE_MEAN else run.spent[:, [c]].toarray()[:, 0]
 
 
 def prices_of(problem: Problem, prices: Floats, ends: Ends, run: Law) -> Floats:

@@ -2,9 +2,9 @@
 
 A run is followed from the start along every successor of every pair that has a positive probability, however
 small, so nothing here rounds. It ends in a *closed class*. States from which every way leads through the same
-state, or into the same class, end where that one ends; they have it for their *gate*. Only at *forks*, which
-are their own gates, is anything decided, and with ``N`` (forks, forks and classes) for the gate that is next,
-``p`` for the gates of the start and ``u`` for the visits of forks ::
+state, or into the same class, end where that one ends; they have it for their *gate*, however long they wander
+before. Only at *forks*, which are their own gates, is anything decided, and with ``N`` (forks, forks and
+classes) for the gate that is next, ``p`` for the gates of the start and ``u`` for the visits of forks ::
 
     u = p[forks] + u N[:, forks],        chance of ending = p[classes] + u N[:, classes]
 
@@ -115,14 +115,21 @@ def _find_gates(graph: csr_array, between: Ints, gate: Ints, m: int) -> Ints:
     forks: list[int] = []
     for group in _groups(between, label):  # labels count up against the arrows: what comes after is known
         own = set(group.tolist())
-        ahead = {int(t) for s in group.tolist() for t in graph.indices[graph.indptr[s] : graph.indptr[s + 1]]}
-        gates = {int(gate[t]) for t in ahead - own}
-        if len(gates) == 1:
-            gate[group] = gates.pop()
-        else:
+        leave = {s: [t for t in _successors(graph, s) if t not in own] for s in own}
+        gates = {int(gate[t]) for ahead in leave.values() for t in ahead}
+        exits = [s for s in group.tolist() if leave[s]] if len(gates) > 1 else []
+        if len(exits) > 1:  # any of them may be the last
             gate[group] = m + len(forks) + np.arange(group.size)
             forks += group.tolist()
+        else:
+            gate[group] = m + len(forks) if exits else gates.pop()
+            forks += exits
     return np.array(forks, dtype=np.int64)
+
+
+def _successors(graph: csr_array, s: int) -> list[int]:
+    after: list[int] = graph.indices[graph.indptr[s] : graph.indptr[s + 1]].tolist()
+    return after
 
 
 def _groups(states: Ints, label: Ints) -> Iterator[Ints]:

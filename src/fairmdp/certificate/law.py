@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from fairmdp.certificate.course import Course, course_of
-from fairmdp.certificate.facts import UNPROVED, LongRun, Stated, unknown
+from fairmdp.certificate.facts import CLAIM_TOL, UNPROVED, LongRun, Stated, unknown
 from fairmdp.model.checks import Floats, Ints
 from fairmdp.model.problem import Problem
 
@@ -59,6 +59,14 @@ def least_slacks(problem: Stated, k: int, low: Floats, high: Floats) -> Floats:
     below = low - at_least if at_least > 0 else np.full(low.size, math.inf)
     above = at_most - high if at_most < 1 else np.full(low.size, math.inf)
     return np.minimum(below, above)
+
+
+def candidates(problem: Stated, run: Law, k: int) -> list[int]:
+    """Classes that may have the least slack of a quota, as far as numbers are told."""
+    if run.worst[k] == IN_THE_MEAN:
+        return [IN_THE_MEAN]
+    left = least_slacks(problem, k, *(ends[[k]].toarray()[0] for ends in (run.low, run.high)))
+    return [int(c) for c in np.flatnonzero(left <= left.min() + 2 * CLAIM_TOL)]
 
 
 def drawn_from(problem: Problem, policies: Floats, weights: Floats | None) -> tuple[list[Course], Floats]:
