@@ -110,8 +110,8 @@ def test_what_highs_says_is_doubted(verdicts, ending, monkeypatch):
     lp = FlowLP(problem, problem.mdp.r)
     lp.run()
     said = [getattr(highspy.HighsModelStatus, verdict) for verdict in verdicts]
-    monkeypatch.setattr(lp, "_highs", Repeating(lp._highs, said))
-    monkeypatch.setattr(lp, "_run_in_time", lambda: None)
+    monkeypatch.setattr(lp._program, "highs", Repeating(lp._program.highs, said))
+    monkeypatch.setattr(lp._program, "_run_in_time", lambda: None)
     if ending is SolverError:
         with pytest.raises(SolverError, match="HiGHS stopped with"):
             lp.run()

@@ -60,7 +60,7 @@ class FlowLP:
         self._sizes, self._n = (S, SA, K), float(S)
         self._members, self._capped = problem.members, list[int]()  # quotas of the rows that were added
         self.algorithm = algorithm
-        flow = csr_array((np.ones(SA), (np.arange(SA), mdp.s_of)), shape=(SA, S)) - _without_specks(mdp.P)
+        flow = csr_array((np.ones(SA), (np.arange(SA), mdp.s_of)), shape=(SA, S)) - without_specks(mdp.P)
         columns = hstack([flow, np.ones((SA, 1)), problem.members.T], format="csr")
         if extra is not None:
             assert c_extra is not None
@@ -126,7 +126,7 @@ class FlowLP:
         return answer
 
 
-def _without_specks(P: csr_array) -> csr_array:
+def without_specks(P: csr_array) -> csr_array:
     """P with what HiGHS would take for zero added to the largest entry of its row.
 
     Rows that lose mass leave no point that conserves flow; moved about, it changes the answer by that little.

@@ -128,12 +128,13 @@ class _Graph:
         """Strongly connected classes of the states, by the pairs that are kept."""
         S = self.pair_ptr.size - 1
         if kept.all():
-            ends, columns = self.starts[self.pair_ptr], self.successors
+            ends, columns = self.starts[self.pair_ptr], self.successors.copy()
         else:
             used = kept[self.pair_of]
             columns = self.successors[used]
             ends = np.searchsorted(self.pair_of[used], self.pair_ptr)
         graph = csr_array((np.ones(columns.size), columns, ends), shape=(S, S))
+        graph.sum_duplicates()  # scipy's search may not end where an edge is there twice
         count, label = connected_components(graph, directed=True, connection="strong")
         return int(count), label.astype(np.int64)
 

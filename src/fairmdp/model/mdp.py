@@ -405,6 +405,12 @@ class MDP(Labelled, ReadOnly):
             raise ProblemError(f"there is no reward called {name!r}{known}")
         return self.reward_names.index(name)
 
+    def within(self, states: Ints, pairs: Ints) -> MDP:
+        """Return a part of the model: sorted states, and pairs of theirs that do not leave them."""
+        number = np.zeros(self.n_states, np.int64)
+        number[states] = np.arange(states.size)
+        return MDP(self.P[pairs][:, states], self.r[pairs], number[self.s_of[pairs]])
+
     @property
     def start(self) -> Floats:
         """Distribution of the first state, (S,): `initial`, or any state with the same probability."""

@@ -343,6 +343,21 @@ class Problem(ReadOnly):
         """Return the same quotas on the model that earns another of its `MDP.rewards`."""
         return self.with_mdp(self.mdp.with_reward(name))
 
+    def within(self, states: Ints, pairs: Ints, quotas: Ints) -> Problem:
+        """Return some of the quotas on a part of the model, whose pairs do not leave its states.
+
+        Shares are of the time in the part. Weights keep the scale that they have in the whole model.
+        """
+        mdp, other = self.mdp.within(states, pairs), object.__new__(Problem)
+        names = (*_BOUNDS, "over_states", "expected")
+        rows = {name: read_only(getattr(self, name)[quotas]) for name in names}
+        weights, members = (read_only(each[quotas][:, pairs]) for each in (self.weights, self.members))
+        other.__dict__.update(
+            mdp=mdp, names=tuple(self.names[k] for k in quotas), weights=weights, conditions=(),
+            weighted=read_only(self.weighted[quotas]), _scaled=(members, self.units.of(quotas)), **rows,
+        )  # fmt: skip
+        return other
+
     def without_quotas(self) -> Problem:
         """Return the same model with nothing owed."""
         return Problem(self.mdp)

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
 from fairmdp.errors import ProblemError
-from fairmdp.model.checks import Bools, Floats, ReadOnly, count_of, first, numeric, refuse
+from fairmdp.model.checks import Bools, Floats, Ints, ReadOnly, count_of, first, numeric, refuse
 from fairmdp.model.mdp import MDP
 
 FINEST = 1e-10
@@ -63,8 +63,8 @@ class Units(ReadOnly):
         """Prices per unit of share as prices per unit of the user's numbers."""
         return prices / self.scale
 
-    def of(self, k: int) -> Units:
-        """Units of one quota."""
+    def of(self, k: int | Ints) -> Units:
+        """Units of one quota, or of some."""
         if self.offset.ndim == 0:
             return self
         return Units(np.asarray(self.offset[k]), np.asarray(self.scale[k]))

@@ -20,6 +20,7 @@ from fairmdp.solution.solution import Remark, Solution, Status
 from fairmdp.solvers import registry
 from fairmdp.solvers.colgen import run_unbound
 from fairmdp.solvers.connect import fall_back
+from fairmdp.solvers.multichain import falls_apart, mean_over_runs, solve_apart
 from fairmdp.solvers.registry import METHODS, Method
 from fairmdp.solvers.request import Progress, Request
 
@@ -101,7 +102,17 @@ def solve(
     Solution(optimal, gain=0.443421, upper=0.443421, worst_slack=0)
     """
     request = Request.of(tol, start, seconds, progress)
-    return solve_on(open_backend(problem, device), request, method)
+    if not isinstance(problem, Problem) or method == "mirror":
+        return solve_on(open_backend(problem, device), request, method)
+    found = falls_apart(problem)
+    if found is not None:
+
+        def solve_part(part: Problem) -> Solution:
+            return solve_on(open_backend(part, device), request._replace(start=None), method)
+
+        return solve_apart(problem, found, tol=request.tol, deadline=request.deadline, solve=solve_part)
+    solution = solve_on(open_backend(problem, device), request, method)
+    return mean_over_runs(problem, solution, request.tol, request.deadline, _worth)
 
 
 @out_of_memory_is_a_message()

@@ -122,6 +122,8 @@ _RELATED = {
     "mend": "the least change of a given policy, HiGHS simplex over all state-action pairs",
     "max-min": "the largest share that all groups can have, then HiGHS simplex over all state-action pairs",
     "leximin": "max-min shares, group after group, then HiGHS simplex over all state-action pairs",
+    "split": "component after component, then where to stay or go",
+    "multichain": "HiGHS simplex over all components and the moves between them",
     "welfare": "column generation over deterministic policies, welfare by its tangents",
 }  # what `solve` does not offer
 

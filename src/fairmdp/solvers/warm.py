@@ -9,9 +9,11 @@ from fairmdp.backends.base import bounded
 from fairmdp.backends.opening import open_backend
 from fairmdp.certificate.restated import restated
 from fairmdp.errors import SolverError
+from fairmdp.model.mdp import MDP
 from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Solution, Status
 from fairmdp.solvers.auto import choose, solve
+from fairmdp.solvers.multichain import falls_apart
 from fairmdp.solvers.registry import METHODS, Method, Warm
 from fairmdp.solvers.request import Progress
 
@@ -36,6 +38,7 @@ class WarmSolver:
     ) -> None:
         self._method, self._tol, self._methods = method, tol, methods
         self._asked, self._reason = b"", ""
+        self._of: tuple[MDP, bool] | None = None  # whether a model falls apart
         self._warm: Warm | None = None
 
     def solve(self, problem: Problem, progress: Progress | None = None) -> Solution:
@@ -46,6 +49,10 @@ class WarmSolver:
         return restated(problem, self._solved(problem.uniform, progress))
 
     def _solved(self, problem: Problem, progress: Progress | None) -> Solution:
+        if self._of is None or self._of[0] is not problem.mdp:
+            self._of = problem.mdp, falls_apart(problem) is not None
+        if self._of[1] or problem.expected.any():
+            return solve(problem, method=self._method, tol=self._tol, progress=progress)
         asked = bounded(problem).tobytes()
         if self._warm is None or asked != self._asked:
             self._asked, self._warm = asked, self._chosen(problem)

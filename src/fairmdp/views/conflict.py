@@ -15,12 +15,14 @@ def infeasible_data(problem: Problem, solution: Solution, why: Infeasibility) ->
     """Which quotas conflict, by how much, and the nearest ones that can be met."""
     capped = [bool(solution.prices[k] < 0) for k in why.conflict]
     headline, lines = f"these {len(why.conflict)} quotas cannot hold together", []
-    if len(why.conflict) == 1:
+    if len(why.conflict) == 1 and not why.reach.size:
+        headline = _alone_text(problem, why.conflict[0])
+    elif len(why.conflict) == 1:
         headline = _reach_text(problem, why.conflict[0], float(why.reach[0]), capped[0])
     else:
         reached = zip(why.conflict, why.reach.tolist(), capped, strict=False)
         lines = [_reach_text(problem, k, reach, cap) for k, reach, cap in reached]
-        if len(why.conflict) > why.reach.size:
+        if 0 < why.reach.size < len(why.conflict):
             lines.append(f"... and {len(why.conflict) - why.reach.size} more")
     lines += _more_than_all(problem)
     only_shares = not (problem.weighted & (problem.at_least > 0)).any()
@@ -61,6 +63,12 @@ def nearest_quotas(problem: Problem, why: Infeasibility) -> list[str]:
         stated = problem.units.values(nearest)
         moved += [f"{problem.names[k]}{sign}{stated[k]:.12g}" for k in np.flatnonzero(nearest != given)]
     return moved
+
+
+def _alone_text(problem: Problem, k: int) -> str:
+    """What cannot be had of one quota, where the start decides where runs end."""
+    ends = "no policy meets it in the mean" if problem.expected[k] else "no policy meets it in every run"
+    return f"{problem.names[k]} cannot be met from the start, whatever the others ask: {ends}"
 
 
 def _reach_text(problem: Problem, k: int, reach: float, capped: bool) -> str:

@@ -1,0 +1,67 @@
+"""Models in which runs may end in several components, or of which a part is not reached: who solves them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from fairmdp.chains.components import Components, components_of
+from fairmdp.deadline import Deadline
+from fairmdp.model.problem import Problem
+from fairmdp.solution.solution import Note, Remark, Solution, Status
+from fairmdp.solvers.conflict_apart import explained
+from fairmdp.solvers.multichain_lp import asks_for_the_mean, require_start, solve_multichain_lp
+from fairmdp.solvers.parts import Solve
+from fairmdp.solvers.split import solve_every_run
+
+_PROGRAMS = ("lp", "ipm")
+
+
+def falls_apart(problem: Problem) -> Components | None:
+    """Return the components of a model with a part out of reach, or in which runs may end differently.
+
+    None means that there is one component, in which all runs end, and that nothing is out of reach.
+    """
+    found = components_of(problem.mdp)
+    if found.count == 1 and found.reachable.all():
+        return None
+    if asks_for_the_mean(problem):
+        require_start(problem, found)
+    return found
+
+
+def solve_apart(
+    problem: Problem, found: Components, *, tol: float, deadline: Deadline, solve: Solve
+) -> Solution:
+    """Solve a model that falls apart; ``solve`` is for single components."""
+
+    def answer(asked: Problem) -> Solution:
+        if asks_for_the_mean(asked):
+            return solve_multichain_lp(asked, found, tol, deadline)
+        return solve_every_run(asked, found, tol, solve, deadline)
+
+    solution = answer(problem)
+    if solution.status is Status.INFEASIBLE:
+        return explained(problem, found, solution, answer, solve)
+    return solution
+
+
+def mean_over_runs(
+    problem: Problem, solution: Solution, tol: float, deadline: Deadline, worth: Callable[[Solution], Any]
+) -> Solution:
+    """Of a model with one component: a mixture, where that meets quotas of the mean better than one policy.
+
+    The better one has the larger ``worth``.
+    """
+    split = any(note.remark is Remark.SEVERAL_CLASSES for note in solution.notes)
+    split = split and solution.status is Status.UNDECIDED and not solution.stopped
+    if split and solution.method in _PROGRAMS:
+        # Its occupancy meets the quotas, and is that of no policy.
+        solution = replace(solution, notes=(*solution.notes, Note(Remark.ONLY_IN_THE_LIMIT)))
+    connected = any(note.remark is Remark.CONNECTED for note in solution.notes)
+    if not asks_for_the_mean(problem) or (solution.status is not Status.UNDECIDED and not connected):
+        return solution
+    found = components_of(problem.mdp)
+    mixed = solve_multichain_lp(problem, found, tol, deadline)
+    return max(solution, mixed, key=worth)

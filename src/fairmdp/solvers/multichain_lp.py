@@ -1,0 +1,214 @@
+"""Models that fall apart: quotas of the mean over runs and of every run at once, by one linear program.
+
+The mean over runs may be met by runs that end differently, so that its best policy is a mixture, of which
+each run follows one policy. `backends.ends_lp` has the program, `solvers.peeling` reads the mixture off.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from fairmdp.backends.ends_lp import EndsAnswer, EndsLP
+from fairmdp.certificate import rounded_ends
+from fairmdp.certificate.claim import certify_infeasible
+from fairmdp.certificate.claim_ends import certify_ends
+from fairmdp.certificate.facts import reward_scale
+from fairmdp.chains.chain import Chain
+from fairmdp.chains.components import Components
+from fairmdp.chains.policy import uniform_policy
+from fairmdp.deadline import STOPS, Deadline, Stop, stop_of
+from fairmdp.model.checks import Floats, refuse
+from fairmdp.model.problem import Problem
+from fairmdp.solution.ends import Ends
+from fairmdp.solution.solution import Note, Remark, Solution, Status
+from fairmdp.solvers.parts import owed_in_every_run
+from fairmdp.solvers.peeling import Stays, best_mixture, peel, stays_of
+from fairmdp.solvers.quotient import Quotient
+from fairmdp.solvers.split import ends_of, groups, inner_policy, stay_ceilings, upper_values
+
+_MARGINS = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+
+
+def asks_for_the_mean(problem: Problem) -> bool:
+    """Whether some quota bounds the mean over runs."""
+    return bool((problem.expected & ((problem.at_least > 0) | (problem.at_most < 1))).any())
+
+
+def require_start(problem: Problem, found: Components) -> None:
+    """Refuse means over runs of which nobody knows where they start."""
+    if problem.mdp.initial is None and found.count > 1:
+        k = int(np.argmax(problem.expected & ((problem.at_least > 0) | (problem.at_most < 1))))
+        refuse(
+            f"quota {problem.names[k]} is one of the mean over runs, and nothing says where they start",
+            f"they end in one of {found.count} components, which depends on the start",
+            "say where it starts: initial in Python and TOML, --start on the command line",
+        )
+
+
+def solve_multichain_lp(
+    problem: Problem, found: Components, tol: float, deadline: Deadline | None = None
+) -> Solution:
+    """Best mixture of policies under quotas of the mean over runs and of every run, exactly.
+
+    Parameters
+    ----------
+    problem
+        Model and quotas; steps are equally long. The program has SA columns.
+    found
+        The components of its model.
+    tol
+        Certified gap, relative to the span of the rewards, up to which the answer is called optimal.
+    deadline
+        When HiGHS is to stop.
+    """
+    require_start(problem, found)
+    search = _Search(problem, found, tol, deadline or Deadline(None))
+    try:
+        return search.run()
+    except STOPS as stop:
+        return search.cut_off(stop_of(stop))
+
+
+class _Witness(NamedTuple):
+    bias: Floats
+    mu: Floats
+    ends: Ends
+    staying: Floats  # (nodes,), what that is worth at most
+
+
+class _Search:
+    def __init__(self, problem: Problem, found: Components, tol: float, deadline: Deadline) -> None:
+        self._problem, self._found, self._deadline = problem, found, deadline
+        self._quotient = Quotient.of(problem.mdp, found)
+        self._owed = owed_in_every_run(problem)
+        self._began = time.perf_counter()
+        self._account: dict[str, Any] = {"tol": tol, "method": "multichain"}
+        dropped = int((found.labels < 0).sum())
+        self._notes = (Note(Remark.UNREACHABLE, dropped),) if dropped else ()
+
+    def run(self) -> Solution:
+        """Solve the program and claim what is proved."""
+        answer = EndsLP(self._problem, self._found, deadline=self._deadline).run()
+        if answer is None:
+            return self._nothing_fair()
+        witness = self._witness(answer, self._problem.mdp.r)
+        stays = stays_of(self._problem, self._found, answer.x, self._owed)
+        if not stays.split:
+            solution = self._claim(answer, stays, witness, ())
+            if solution.status is not Status.UNDECIDED:
+                return solution
+        return self._connected(answer, witness)
+
+    def cut_off(self, stopped: Stop) -> Solution:
+        """What can be said without the program: some policy, and what staying is worth at most."""
+        problem, found = self._problem, self._found
+        bias, upper = upper_values(problem.mdp, found)
+        staying = np.append(upper, np.full(found.n_nodes - found.count, -np.inf))
+        values, choice = self._quotient.best(staying)
+        policy = inner_policy(problem.mdp, found)
+        policy[self._quotient.pairs] = 0.0
+        policy[self._quotient.pairs[choice[choice >= 0]]] = 1.0
+        policy /= np.add.reduceat(policy, problem.mdp.pair_ptr[:-1])[problem.mdp.s_of]
+        ends = ends_of(self._quotient, found, values, csr_array((problem.n_quotas, found.n_nodes)))
+        return certify_ends(
+            problem, policy, None, bias, np.zeros(problem.n_quotas), ends,
+            **self._account, notes=self._notes, stopped=stopped,
+        )  # fmt: skip
+
+    def _connected(self, first: EndsAnswer, witness: _Witness) -> Solution:
+        """Ask for a little more than is owed, and mix in some of the uniform policies of components."""
+        problem = self._problem
+        for margin, room in self._rooms(first):
+            low, high = problem.at_least, problem.at_most
+            lower = np.where(low > 0, np.minimum(low + room, 1), 0)
+            upper = np.where(high < 1, np.maximum(high - room, 0), 1)
+            if (lower > upper).any():
+                break
+            answer = EndsLP(problem.with_bounds(lower, upper), self._found, deadline=self._deadline).run()
+            if answer is None:
+                break
+            x = self._spread(answer.x, room)
+            stays = stays_of(problem, self._found, x, self._owed)
+            solution = self._claim(answer, stays, witness, (Note(Remark.CONNECTED, margin),))
+            if solution.status is not Status.UNDECIDED:
+                return solution
+        stays = stays_of(problem, self._found, first.x, self._owed)
+        limit = Note(Remark.ONLY_IN_THE_LIMIT if stays.split else Remark.AT_THE_EDGE)
+        return self._claim(first, stays, witness, (limit,))
+
+    def _rooms(self, answer: EndsAnswer) -> Iterator[tuple[float, Floats]]:
+        problem = self._problem
+        each = abs(answer.mu_each).max(axis=1).toarray().ravel() if answer.mu_each.nnz else 0.0
+        charged = float((np.abs(answer.mu) + each).sum()) / reward_scale(problem)
+        first = self._account["tol"] / (2 * (1 + charged))
+        bound = np.maximum(problem.at_least, np.where(problem.at_most < 1, problem.at_most, 0.0))
+        for margin in (first, *(m for m in _MARGINS if m > first)):
+            yield margin, margin * (bound + 1e-3)
+
+    def _spread(self, x: Floats, room: Floats) -> Floats:
+        """Mix some of the uniform policy into the components that are split."""
+        problem, mdp, found = self._problem, self._problem.mdp, self._found
+        label = np.where(found.internal, found.labels[mdp.s_of], -1)
+        states, pairs = groups(found.labels, found.count), groups(label, found.count)
+        x = x.copy()
+        for c in stays_of(problem, found, x, self._owed).split:
+            inner = mdp.within(states[c], pairs[c])
+            uniform = uniform_policy(inner)
+            spread = uniform * Chain.of(inner, uniform).shares[inner.s_of]
+            shares = problem.members[:, pairs[c]] @ spread
+            short = np.maximum(problem.at_least - shares, shares - problem.at_most)
+            lacking = short > 0
+            most = float((room[lacking] / (room[lacking] + short[lacking])).min(initial=1.0)) / 2
+            pull = min(float(room.max()), most)
+            x[pairs[c]] = (1 - pull) * x[pairs[c]] + pull * x[pairs[c]].sum() * spread
+        return x
+
+    def _claim(
+        self, answer: EndsAnswer, stays: Stays, witness: _Witness, notes: tuple[Note, ...]
+    ) -> Solution:
+        """Claim what is proved of the best mixture that makes up a flow."""
+        problem, quotient = self._problem, self._quotient
+        worth = np.full(self._found.n_nodes, -np.inf)
+        stayed = list(stays.ways)
+        worth[stayed] = witness.staying[stayed]
+        otherwise = quotient.best(worth)[1]
+        peeled = peel(problem, self._found, quotient, stays, answer.y, otherwise)
+        weights = best_mixture(problem, peeled, self._deadline)
+        if weights is None:
+            weights = np.eye(1, peeled.gains.size)[0]
+        used = np.flatnonzero(weights)
+        used = used[np.argsort(-weights[used], kind="stable")]
+        drawn = None if used.size == 1 else weights[used]
+        counters = {"iterations": answer.iterations, "seconds": time.perf_counter() - self._began}
+        return certify_ends(
+            problem, peeled.policies[used], drawn, witness.bias, witness.mu, witness.ends,
+            **self._account, counters=counters, notes=(*self._notes, *notes),
+        )  # fmt: skip
+
+    def _witness(self, answer: EndsAnswer, r: Floats) -> _Witness:
+        """Relative values, prices and labels from the multipliers of a program, values by stay or go."""
+        problem, found = self._problem, self._found
+        raised = r + problem.members.T @ answer.mu
+        staying = stay_ceilings(problem, found, raised, answer.h, answer.mu_each)
+        g = self._quotient.best(staying)[0]
+        return _Witness(answer.h, answer.mu, ends_of(self._quotient, found, g, answer.mu_each), staying)
+
+    def _nothing_fair(self) -> Solution:
+        """Claim that no policy is fair, or say that this could not be decided."""
+        problem, at_rest = self._problem, np.zeros(self._problem.mdp.n_pairs)
+        answer = EndsLP(problem, self._found, give_way=True, deadline=self._deadline).run()
+        assert answer is not None, "mass may always be lost"
+        witness = self._witness(answer, at_rest)
+        if rounded_ends.ceiling(problem, at_rest, witness.bias, witness.mu, witness.ends) < 0:
+            counters = {"iterations": answer.iterations, "seconds": time.perf_counter() - self._began}
+            return certify_infeasible(
+                problem, witness.bias, witness.mu, None, ends=witness.ends,
+                **self._account, counters=counters, notes=self._notes,
+            )  # fmt: skip
+        stays = stays_of(problem, self._found, answer.x, self._owed)
+        return self._claim(answer, stays, witness, (Note(Remark.AT_THE_EDGE),))

@@ -1,0 +1,159 @@
+"""Stay or go: what is best on the nodes of a model, once it is known what staying in each is worth.
+
+Components are nodes, and so is every state in none (`chains.components`). On them ::
+
+    v(n) = max( stay(n),  max over the moves i of n of  pay + (P v)(i) )
+
+has one solution, found by policy iteration: moves close no cycle, so every choice ends. With ``pay = 0`` it
+is the best that can be had from each node; with ``stay = 0`` and ``pay = 1`` the most moves that can be made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.sparse import csr_array, eye_array
+from scipy.sparse.linalg import splu
+
+from fairmdp.chains.components import Components, node_moves, start_of_nodes
+from fairmdp.errors import SolverError
+from fairmdp.model.checks import Bools, Floats, Ints, ReadOnly
+from fairmdp.model.mdp import MDP
+
+STAY = -1
+"""Choice of a node that is not left."""
+
+_MOST_ROUNDS = 1000
+_BETTER = 1e-12  # by how much of the size of the values another choice must be better
+
+
+@dataclass(frozen=True, eq=False)
+class Quotient(ReadOnly):
+    """The nodes of a model and the moves between them."""
+
+    start: Floats  # (nodes,)
+    node_of: Ints  # (rows,), node of each move, ascending
+    pairs: Ints  # (rows,), its pair in the model
+    P: csr_array  # (rows, nodes)
+
+    @classmethod
+    def of(cls, mdp: MDP, found: Components) -> Quotient:
+        """Return the nodes of a model."""
+        pairs, P = node_moves(mdp, found)
+        node_of = found.labels[mdp.s_of[pairs]]
+        order = np.argsort(node_of, kind="stable")
+        return cls(start_of_nodes(mdp, found), node_of[order], pairs[order], P[order])
+
+    @cached_property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return int(self.start.size)
+
+    @cached_property
+    def _backwards(self) -> csr_array:
+        return self.P.T.tocsr()
+
+    def sure(self, stays: Bools) -> Bools:
+        """Nodes from which it is certain, with the right moves, to end in a node that may be stayed in."""
+        usable, left = np.ones(self.node_of.size, bool), np.bincount(self.node_of, minlength=self.n_nodes)
+        sure = stays | (left > 0)
+        dead, back = np.flatnonzero(~sure).tolist(), self._backwards
+        while dead:
+            n = dead.pop()
+            for i in back.indices[back.indptr[n] : back.indptr[n + 1]].tolist():
+                if usable[i]:
+                    usable[i] = False
+                    before = self.node_of[i]
+                    left[before] -= 1
+                    if not left[before] and not stays[before]:
+                        sure[before] = False
+                        dead.append(before)
+        return sure
+
+    def worth(self, values: Floats) -> float:
+        """Mean of values of the nodes over the start; -inf where one of them is."""
+        begun = self.start > 0
+        return float(self.start[begun] @ values[begun])
+
+    def best(self, stay: Floats, pay: float = 0.0) -> tuple[Floats, Ints]:
+        """Return the values of the nodes, (nodes,), and the choice in each: a row of `P`, or `STAY`.
+
+        Where ``stay`` is -inf a node cannot be stayed in; if that cannot be avoided, its value is -inf too.
+        """
+        sure = self.sure(stay > -np.inf)
+        inside = np.ones(self.node_of.size, bool)
+        if not sure.all():
+            inside = sure[self.node_of] & (self.P @ (~sure).astype(float) == 0)
+        rows = np.flatnonzero(inside)
+        choice = np.full(self.n_nodes, STAY)
+        forced = sure & (stay == -np.inf)
+        choice[self.node_of[rows[::-1]]] = rows[::-1]  # the first row of each node
+        choice[~forced] = STAY
+        v = np.full(self.n_nodes, -np.inf)
+        for _ in range(_MOST_ROUNDS):
+            v = self._values(choice, stay, pay)
+            better = self._improved(choice, v, stay, pay, rows, sure)
+            if better is None:
+                return v, choice
+            choice = better
+        raise SolverError(f"staying and going go round in circles after {_MOST_ROUNDS} rounds")
+
+    def reached(self, choice: Ints) -> Floats:
+        """Expected visits of each node from the start, (nodes,), by the choices made."""
+        going = np.flatnonzero(choice >= 0)
+        if not going.size:
+            return self.start
+        rows = self.P[choice[going]]
+        visits = self.start.copy()
+        inner = (eye_array(going.size, format="csc") - rows[:, going].T).tocsc()
+        visits[going] = splu(inner).solve(self.start[going])
+        arrived = rows.T @ visits[going]
+        staying = choice < 0
+        visits[staying] = self.start[staying] + arrived[staying]
+        return np.maximum(visits, 0.0)
+
+    def seen(self, choice: Ints) -> Bools:
+        """Nodes that may be reached from the start by the choices made."""
+        seen = self.start > 0
+        new = np.flatnonzero(seen).tolist()
+        while new:
+            i = choice[new.pop()]
+            if i >= 0:
+                for n in self.P.indices[self.P.indptr[i] : self.P.indptr[i + 1]].tolist():
+                    if not seen[n]:
+                        seen[n] = True
+                        new.append(n)
+        return seen
+
+    def _values(self, choice: Ints, stay: Floats, pay: float) -> Floats:
+        """Values of the nodes by the choices made."""
+        v = stay.copy()
+        going = np.flatnonzero(choice >= 0)
+        if going.size:
+            rows = self.P[choice[going]]
+            ends = np.where(choice >= 0, 0.0, np.where(np.isfinite(stay), stay, 0.0))
+            inner = (eye_array(going.size, format="csc") - rows[:, going]).tocsc()
+            v[going] = splu(inner).solve(pay + rows @ ends)
+        return v
+
+    def _improved(
+        self, choice: Ints, v: Floats, stay: Floats, pay: float, rows: Ints, sure: Bools
+    ) -> Ints | None:
+        """Return better choices where there are any."""
+        known = np.where(sure, v, 0.0)
+        size = float(np.abs(known).max(initial=0.0)) + pay
+        q = pay + self.P[rows] @ known
+        best, row = np.where(sure, stay, -np.inf), np.full(self.n_nodes, STAY)
+        if rows.size:
+            nodes = self.node_of[rows]
+            starts = np.flatnonzero(np.diff(nodes, prepend=-1))
+            top = np.maximum.reduceat(q, starts)
+            first = rows[np.lexsort((np.arange(q.size), -q, nodes))[starts]]
+            owner = nodes[starts]
+            ahead = top > best[owner]
+            best[owner[ahead]], row[owner[ahead]] = top[ahead], first[ahead]
+        with np.errstate(invalid="ignore"):
+            change = sure & (best > v + _BETTER * size)
+        return np.where(change, row, choice) if change.any() else None

@@ -1,0 +1,283 @@
+"""Models in which the start decides where runs end: public queries, brute force, and what a user sees."""
+
+import numpy as np
+import pytest
+from benchmarks.brute_force import best_gain
+from benchmarks.multichain import draw
+from scipy.sparse import csr_array
+
+from fairmdp import MDP, Problem, ProblemError, Quota, Status, parse_quotas, solve, verify
+from fairmdp.certificate import reward_scale
+from fairmdp.chains.components import components_of
+from fairmdp.solution.solution import Note, Remark
+from fairmdp.solvers.quotient import Quotient
+
+
+def model(text, start, **rewards):
+    """A model from lines ``state action: probability next, ...``; rewards are by state or by state/action."""
+    lines = [line.split(":") for line in text.strip().splitlines()]
+    pairs = [head.split() for head, _ in lines]
+    states = list(dict.fromkeys(state for state, _ in pairs))
+    P = np.zeros((len(pairs), len(states)))
+    for row, (_, ways) in zip(P, lines, strict=True):
+        for way in ways.split(","):
+            p, state = way.split()
+            row[states.index(state)] += float(p)
+    found = {
+        name: [float(by.get(f"{s}/{a}", by.get(s, 0))) for s, a in pairs] for name, by in rewards.items()
+    }
+    first = next(iter(found.values()), [0.0] * len(pairs))
+    return MDP(
+        P, first, [states.index(s) for s, _ in pairs], states=states, actions=[a for _, a in pairs],
+        initial=start, rewards=found,
+    )  # fmt: skip
+
+
+def proved(problem, **options):
+    """The answer, once it is verified in floats and in rationals, from a file as well."""
+    found = solve(problem, **options)
+    for exact in (False, True):
+        verdict = verify(problem, found, exact=exact)
+        assert verdict.ok, verdict.messages
+    return found
+
+
+SIMPLE = model(
+    """
+    x=0 a: 0.5 x=0, 0.5 x=1
+    x=0 a': 0.2 x=0, 0.8 x=3
+    x=1 b: 1 x=1
+    x=1 d: 1 x=2
+    x=3 stay: 1 x=3
+    x=2 c: 1 x=2
+    x=2 d: 0.1 x=1, 0.9 x=2
+    """,
+    "x=0",
+    first={"x=0": 1, "x=1": 5, "x=2/d": 5},
+    second={"x=0": 1, "x=2/c": 16, "x=2/d": 8},
+)
+FALLS = model("s a: 0.5 l, 0.5 r\nl a: 1 l\nr a: 0.9 r, 0.1 f\nr b: 1 l\nf a: 1 r", "s", f={"f": 1})
+CHAINS = """
+    0 a: 1 1
+    1 a: 1 0
+    1 b: 1 2
+    1 c: 0.7 4, 0.3 6
+    2 a: 1 0
+    3 a: 1 4
+    3 b: 0.8 5, 0.2 9
+    4 a: 1 3
+    4 b: 1 5
+    5 a: 1 3
+    6 a: 1 7
+    7 a: 1 6
+    7 b: 1 8
+    8 a: 1 6
+    9 a: 1 10
+    10 a: 1 9
+    10 b: 1 11
+    11 a: 1 9
+    12 a: 0.4 5, 0.3 8, 0.3 11
+    13 a: 0.7 7, 0.3 12
+    14 a: 0.1 12, 0.9 13
+    14 b: 1 12
+    """
+EARNING = dict.fromkeys(("1", "4", "5", "7", "11", "13", "14"), 1)
+CORNERS = """
+    0 right: 1 a
+    0 down: 1 b
+    0 left: 1 0
+    0 up: 1 0
+    a right: 1 a
+    a down: 1 d
+    a left: 1 0
+    a up: 1 a
+    b right: 1 d
+    b down: 1 b
+    b left: 1 b
+    b up: 1 0
+    d right: 1 d
+    d down: 1 d
+    d left: 1 b
+    d up: 1 a
+    """
+FORK = """
+    4 a: 1 0
+    4 b: 1 4
+    4 c: 1 5
+    0 a: 1 1
+    0 b: 1 2
+    0 c: 1 0
+    5 a: 1 5
+    5 b: 1 6
+    5 c: 1 4
+    1 a: 1 0
+    1 b: 1 3
+    1 c: 1 1
+    2 a: 1 3
+    2 b: 1 2
+    2 c: 1 0
+    6 a: 1 6
+    6 b: 1 4
+    6 c: 1 5
+    3 a: 1 2
+    3 b: 1 1
+    3 c: 1 3
+    """
+
+
+def ask(mdp, *quotas, earn=None, least=False):
+    """A problem from bounds in words."""
+    mdp = mdp if earn is None else mdp.with_reward(earn)
+    if least:
+        mdp = MDP(mdp.P, -mdp.r, mdp.s_of, states=mdp.states, initial=mdp.initial, rewards=mdp.rewards)
+    problem = Problem(mdp)
+    return problem.with_quotas(parse_quotas(problem, quotas))
+
+
+# Public queries: those of Storm's tests (simple_lra, LraMdp), of MultiGain 2 and of Velasquez (figure 1)
+
+
+@pytest.mark.parametrize(
+    ("earn", "quotas", "least", "gain"),
+    [
+        ("first", ['R{"second"}>=7.2727272727272725 [LRA]'], False, 5),
+        ("first", ['R{"second"}>=16 [LRA]'], False, 0),
+        ("second", ['R{"first"}<=0 [LRA]'], False, 16),
+        ("first", ['R{"second"}<=0 [LRA]'], True, 0),
+        ("second", ["LRA>=1 [x=1]"], False, 0),
+        ("second", ["LRA>=0.5 [x=1]"], False, 8),
+        ("second", ["LRA>=0.3 [x=3]"], False, 11.2),
+        ("second", ["x=3>=0.3"], False, 0),
+        ("second", [], False, 16),
+    ],
+)
+def test_storms_queries_on_several_objectives(earn, quotas, least, gain):
+    found = proved(ask(SIMPLE, *quotas, earn=earn, least=least))
+    assert found.status is Status.OPTIMAL and abs(found.gain) == pytest.approx(gain, abs=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("start", "gain", "least"),
+    [("0", 37 / 60, 0.1), ("3", 2 / 3, 0), ("6", 1 / 2, 1 / 3), ("12", 31 / 60, None), ("14", 31 / 60, None)],
+)
+def test_storms_queries_on_reachable_parts(start, gain, least):
+    mdp = model(CHAINS, start, reward=EARNING)
+    assert proved(ask(mdp)).gain == pytest.approx(gain, abs=1e-9)
+    if least is not None:
+        assert -proved(ask(mdp, least=True)).gain == pytest.approx(least, abs=1e-9)
+
+
+@pytest.mark.parametrize(("target", "gain"), [("0", 0), ("1", 1), ("2", 1)])
+def test_storms_queries_on_a_chain_of_traps(target, gain):
+    mdp = model("0 a: 1 1\n1 a: 1 1\n1 b: 1 2\n2 a: 1 2", "0", reward={target: 1})
+    assert proved(ask(mdp)).gain == pytest.approx(gain, abs=1e-9)
+
+
+def test_quotas_that_are_met_only_in_the_limit_are_met_in_the_mean():
+    """Two corners half of the time each: no run has both, as its way between them takes time."""
+    mdp = model(CORNERS, "0")
+    every = proved(ask(mdp, "a>=0.5", "b>=0.5"))
+    assert every.status is Status.UNDECIDED
+    assert Remark.ONLY_IN_THE_LIMIT in {note.remark for note in every.notes}
+    mean = proved(ask(mdp, 'LRA>=0.5 ["a"]', 'LRA>=0.5 ["b"]'))
+    assert mean.status is Status.OPTIMAL
+    assert mean.ends.weights == pytest.approx([0.5, 0.5]) and mean.shares == pytest.approx([0.5, 0.5])
+
+
+@pytest.mark.parametrize("expected", [False, True])
+def test_a_cycle_that_meets_both_quotas(expected):
+    mdp = model(FORK, "4")
+    quotas = [
+        Quota("a", ["0", "1", "2"], at_least=0.75, expected=expected),
+        Quota("c", ["3"], at_least=0.25, expected=expected),
+    ]
+    assert proved(Problem(mdp, quotas)).status is Status.OPTIMAL
+
+
+# Random models against brute force, which knows neither components nor multipliers
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_answers_are_those_of_brute_force(seed):
+    problem = draw(seed)
+    try:
+        value = best_gain(problem, most=500)
+    except OverflowError:
+        pytest.skip("too much to enumerate")
+    found = proved(problem)
+    if value is None:
+        assert found.status is Status.INFEASIBLE
+    else:
+        assert found.status is Status.OPTIMAL
+        assert found.gain == pytest.approx(value, abs=2e-6 * reward_scale(problem))
+
+
+# What can be reached, and where runs end
+
+
+def test_what_cannot_be_reached_does_not_count():
+    """The start of this chain never sees the other half, where all the reward is."""
+    mdp = model("a x: 1 b\nb x: 1 a\nb y: 1 b\nc x: 1 c\nc y: 1 a", "a", reward={"c": 9, "b/y": 1})
+    found = proved(ask(mdp, "b<=0.75"))
+    assert found.gain == pytest.approx(0.5, abs=1e-6) and found.visitation[2] == 0
+    assert Note(Remark.UNREACHABLE, 1) in found.notes
+    assert found.policy[mdp.s_of == 2].sum() == 1  # results are for all states that were stated
+    assert proved(ask(mdp.with_initial("c"), "b<=0.75")).gain == 9
+
+
+def test_an_answer_says_where_runs_end():
+    found = proved(ask(FALLS, "f<=0.05"))
+    assert found.gain == 0
+    left = proved(ask(FALLS, 'LRA<=0.03 ["f"]'))
+    assert left.gain == pytest.approx(0.03) and left.shares == pytest.approx([0.03])
+    assert sum(end.probability for end in left.ends.classes) == pytest.approx(1)
+    alone = proved(ask(FALLS))
+    assert [(end.probability, end.gain) for end in alone.ends.classes] == [
+        (0.5, 0.0),
+        (0.5, pytest.approx(1 / 11)),
+    ]
+
+
+def test_without_a_start_every_start_has_to_be_fair():
+    mdp = model("s a: 1 l\ns b: 1 r\nl a: 1 l\nr a: 1 r", None, reward={"r": 1})
+    assert proved(ask(mdp, "r>=0.5")).status is Status.INFEASIBLE
+    assert proved(ask(mdp.with_initial("s"), "r>=0.5")).gain == 1
+    assert proved(ask(mdp)).gain == pytest.approx(2 / 3)
+    with pytest.raises(ProblemError, match="say where it starts"):
+        solve(ask(mdp, 'LRA>=0.5 ["r"]'))
+
+
+def test_a_mean_may_be_met_by_crashing_for_good():
+    """Half of the time crashed: every run drives on, or half of the runs crash and stay so."""
+    mdp = model("go fast: 1 crash\ngo slow: 1 go\ncrash a: 1 crash", "go", reward={"crash": 10, "go/slow": 1})
+    every, mean = proved(ask(mdp, "crash<=0.5")), proved(ask(mdp, 'LRA<=0.5 ["crash"]'))
+    assert (every.gain, mean.gain) == (pytest.approx(1), pytest.approx(5.5))
+    assert every.ends.weights is None and mean.ends.weights == pytest.approx([0.5, 0.5])
+    assert np.isnan(mean.policy).all()
+
+
+def test_components_and_moves_between_them():
+    found = components_of(SIMPLE)
+    assert found.count == 2 and sorted(found.sizes.tolist()) == [1, 2]
+    assert found.labels[0] == 2 and found.internal.tolist() == [False, False, True, True, True, True, True]
+    quotient = Quotient.of(SIMPLE, found)
+    stay = np.where(np.arange(3) == found.labels[2], 3.0, 7.0)
+    values, choice = quotient.best(np.append(stay[:2], -np.inf))
+    assert values[2] == 7 and quotient.pairs[choice[2]] == 0
+    values, _ = quotient.best(np.where(np.arange(3) == found.labels[2], -np.inf, values))
+    assert values[found.labels[2]] == -np.inf  # it cannot be stayed in, and nothing leads out of it
+
+
+def test_a_long_walk_with_a_leak():
+    """Whatever leads to what leaks is dropped at once, and not round after round."""
+    n = 20_000
+    s = np.arange(n)
+    P = csr_array(
+        (
+            np.append(np.full(2 * n, 0.5), 1.0),
+            (np.concatenate([s, s, [n]]), np.concatenate([np.minimum(s + 1, n), np.maximum(s - 1, 0), [n]])),
+        ),
+        shape=(n + 1, n + 1),
+    )
+    found = components_of(MDP(P, np.zeros(n + 1), np.arange(n + 1)))
+    assert found.count == 1 and found.n_nodes == n + 1 and found.internal.sum() == 1
