@@ -17,6 +17,7 @@ import warnings
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 
@@ -63,6 +64,9 @@ class Case:
 
     problem: Problem
     honest: Solution
+
+    def assert_true(self, said, verdict):
+        assert_true(self, said, verdict)
 
     @cached_property
     def raw(self):
@@ -184,24 +188,17 @@ def assert_true(case, said, verdict):
     """Every claim of a solution that was confirmed is so."""
     problem, mdp = case.problem, case.problem.mdp
     _, r, counts, low, high = case.stated
-    K, span = problem.n_quotas, max(r) - min(r) or max(map(abs, r)) or Fraction(1)
-    unit = CLOSE * span + 64 * Fraction(2) ** -52 * max(map(abs, r))
-    assert said.provenance["problem"] == problem.digest and said.quota_names == problem.names
-    assert near(said.at_least, low) and near(said.at_most, high) and said.units == problem.units
-    assert 0 < said.tol <= 0.01
+    K, (span, unit) = problem.n_quotas, units(r)
+    assert_stated(case, said)
     for k, price in enumerate(said.prices.tolist()):
         idle = low[k] <= 0 if price > 0 else high[k] >= 1
         assert not idle or abs(price) <= 1e-7 * max(1.0, float(np.abs(said.prices).max()), float(span))
     if said.infeasibility is not None:
         assert said.status is Status.INFEASIBLE and verdict.estimates
         assert_explained(case, said)
+    assert_bounded(case, said, verdict, unit)
     if said.status is Status.INFEASIBLE:
-        assert case.best is None and math.isnan(said.gain) and not math.isfinite(said.upper)
         return
-    if math.isfinite(said.upper):
-        assert case.best is None or Fraction(said.upper) >= case.best - unit
-    else:
-        assert said.upper != -math.inf and said.status is not Status.OPTIMAL and verdict.upper == math.inf
     x = case.long_run(said.policy)
     if x is None:
         assert said.status is Status.UNDECIDED and "are estimates" in verdict.estimates[0]
@@ -228,6 +225,30 @@ def assert_true(case, said, verdict):
     assert all(share <= bound + room for share, bound in zip(shares, high, strict=True))
     if said.status is Status.OPTIMAL:
         assert case.best - gain <= Fraction(said.tol) * span + unit
+
+
+def units(r):
+    """Span of the rewards, and how far a number in their unit may be off."""
+    span = max(r) - min(r) or max(map(abs, r)) or Fraction(1)
+    return span, CLOSE * span + 64 * Fraction(2) ** -52 * max(map(abs, r))
+
+
+def assert_stated(case, said):
+    """A solution is of this problem."""
+    problem, (_, _, _, low, high) = case.problem, case.stated
+    assert said.provenance["problem"] == problem.digest and said.quota_names == problem.names
+    assert near(said.at_least, low) and near(said.at_most, high) and said.units == problem.units
+    assert 0 < said.tol <= 0.01
+
+
+def assert_bounded(case, said, verdict, unit):
+    """What is said of the policies that there are."""
+    if said.status is Status.INFEASIBLE:
+        assert case.best is None and math.isnan(said.gain) and not math.isfinite(said.upper)
+    elif math.isfinite(said.upper):
+        assert case.best is None or Fraction(said.upper) >= case.best - unit
+    else:
+        assert said.upper != -math.inf and said.status is not Status.OPTIMAL and verdict.upper == math.inf
 
 
 def assert_explained(case, said):
@@ -368,6 +389,15 @@ def forged_object(rng, cases, case):
     said, why = case.honest, case.honest.infeasibility
     for name in rng.choice(names, int(rng.integers(1, 3))):
         said = replace(said, **{str(name): spoilt(rng, getattr(said, name))})
+    if said.ends is not None and rng.random() < 0.5:
+        names = [
+            "components",
+            "values",
+            "moves",
+            *([] if said.ends.weights is None else ["weights", "policies"]),
+        ]
+        name = str(rng.choice(names))
+        said = replace(said, ends=replace(said.ends, **{name: spoilt(rng, getattr(said.ends, name))}))
     if why is not None and rng.random() < 0.5:
         name = str(
             rng.choice(
@@ -381,6 +411,8 @@ def forged_object(rng, cases, case):
 def spoilt(rng, value):
     choices = [math.nan, math.inf, -math.inf, 5e-324, 1.7e308, -1.7e308, 0.0]
     number = choices[rng.integers(len(choices))]
+    if isinstance(value, np.ndarray) and value.dtype.kind == "i":
+        number = int(rng.integers(-2, 4))
     if not isinstance(value, np.ndarray):
         return number
     value = value.copy()
@@ -467,7 +499,7 @@ def run(cases, forgeries, told=None):
         for exact in (False, True):
             verdict = verify(case.problem, case.honest, exact=exact)
             assert verdict.ok, verdict.messages
-            assert_true(case, case.honest, verdict)
+            case.assert_true(case.honest, verdict)
     for number, (case, forgery) in enumerate(forgeries):
         said = said_of(forgery) if isinstance(forgery, dict) else forgery
         outcome["refused" if said is None else judged(case, said, number, forgery)] += 1
@@ -484,20 +516,19 @@ def judged(case, said, number, forgery):
             verdicts = [verify(case.problem, said, exact=exact) for exact in (False, True)]
             for verdict in verdicts:
                 if verdict.ok:
-                    assert_true(case, said, verdict)
+                    case.assert_true(said, verdict)
         except Exception as error:
             raise AssertionError(f"forgery {number}: {said!r} {forgery}") from error
     return "true" if any(verdict.ok for verdict in verdicts) else "not confirmed"
 
 
-def main(how, number):
-    cases = problems()
+def main(how, number, cases):
     forgeries = every(cases, number or 5) if how == "every" else drawn(cases, int(how), number)
     outcome = run(cases, forgeries, lambda line: print(line, file=sys.stderr, flush=True))
-    print(f"# python tests/forger.py {' '.join(sys.argv[1:])}")
+    print(f"# python tests/{Path(sys.argv[0]).name} {' '.join(sys.argv[1:])}")
     print(*("forgeries", *outcome), sep=",")
     print(*(sum(outcome.values()), *outcome.values()), sep=",")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0, problems())

@@ -1,5 +1,7 @@
 """Small models that fall apart, with answers worked out by hand and the witnesses that prove them."""
 
+from fractions import Fraction
+
 import numpy as np
 from scipy.sparse import csr_array
 
@@ -106,6 +108,11 @@ def drawn():
     policies, weights = np.array([[1.0, 0, 1], [0, 1, 1]]), np.array([0.5, 0.5])
     return problem, certify_ends(problem, policies, weights, *door([1], [[0, 0]], [1.0, 1.0]), **TOL)
 
+
+BEST = {
+    "rested": Fraction(3, 5), "timed": Fraction(3, 20), "condition": Fraction(13, 10), "hopeless": None,
+    "out": Fraction(0), "drawn": Fraction(1, 2),
+}  # fmt: skip
 
 CASES = {"rested": lambda: rested(0.3), "timed": timed, "condition": rested_of_condition, "hopeless": hopeless,
          "out": out, "drawn": drawn}  # fmt: skip

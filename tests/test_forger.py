@@ -5,6 +5,7 @@ import math
 from dataclasses import replace
 
 import forger
+import forger_ends
 import numpy as np
 import pytest
 
@@ -250,3 +251,28 @@ def test_the_judge_knows_what_is_false(change):
     forger.assert_true(case, SOLVED, verdict)
     with pytest.raises(AssertionError):
         forger.assert_true(case, replace(SOLVED, **change), verdict)
+
+
+def test_forgeries_about_runs_from_the_start_are_found_out():
+    """The same where models fall apart; ``python tests/forger_ends.py 100000`` does more."""
+    outcome = forger.run(cases := forger_ends.problems(), forger.drawn(cases, 600, seed=0))
+    assert sum(outcome.values()) == 600 and min(outcome.values()) > 60
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"gain": 0.61},
+        {"shares": np.array([0.31])},
+        {"upper": 0.59},
+        {"prices": np.array([2.0])},
+        {"ends": None},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_the_judge_of_runs_from_the_start_knows_what_is_false(change):
+    case = forger_ends.problems()[0]
+    verdict = verify(case.problem, case.honest)
+    case.assert_true(case.honest, verdict)
+    with pytest.raises(AssertionError):
+        case.assert_true(replace(case.honest, **change), verdict)

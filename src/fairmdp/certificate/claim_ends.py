@@ -113,8 +113,10 @@ def _spent(run: Law, c: int) -> Floats:
 
 def prices_of(problem: Problem, prices: Floats, ends: Ends, run: Law) -> Floats:
     """Prices of the mean, and of every run: those of the labels, weighed with the chance of ending there."""
-    where = ends.components[[states[0] for states in run.states]]
-    chances = np.bincount(where, run.chances, ends.component_prices.shape[1]).astype(float)
+    chances = np.zeros(ends.component_prices.shape[1])
+    for states, chance in zip(run.states, run.chances.tolist(), strict=True):
+        if ends.components[states[0]] >= 0:  # or the labels are wrong, and prove nothing
+            chances[ends.components[states[0]]] += chance
     return shown_prices(problem, prices, ends, chances)
 
 

@@ -2,9 +2,9 @@
 
 A run is followed from the start along every successor of every pair that has a positive probability, however
 small, so nothing here rounds. It ends in a *closed class*. States from which every way leads through the same
-state, or into the same class, end where that one ends; they have it for their *gate*, however long they wander
-before. Only at *forks*, which are their own gates, is anything decided, and with ``N`` (forks, forks and
-classes) for the gate that is next, ``p`` for the gates of the start and ``u`` for the visits of forks ::
+state, or into the same class, end where that one ends, however long they wander before; they have it for
+their *gate*. Only at *forks*, which are their own gates, is anything decided, and with ``N`` (forks, forks
+and classes) for the gate that is next, ``p`` for the gates of the start and ``u`` for the visits of forks ::
 
     u = p[forks] + u N[:, forks],        chance of ending = p[classes] + u N[:, classes]
 
