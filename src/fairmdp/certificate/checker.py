@@ -356,7 +356,7 @@ def _dual_messages(problem: Problem, solution: Solution, upper: float) -> Iterat
     slip = claim_slip(problem)
     missing = not math.isfinite(solution.upper)
     unclaimed = missing and solution.upper != -math.inf and solution.status is not Status.OPTIMAL
-    if unclaimed and upper == math.inf:
+    if unclaimed and math.inf in proved:
         return
     if missing or not min(proved) - slip <= solution.upper <= max(proved) + slip:
         yield f"the upper bound {solution.upper:.12g} is not proved: bias and prices give {upper:.12g}"

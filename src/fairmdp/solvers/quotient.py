@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.sparse import csr_array, eye_array
-from scipy.sparse.linalg import splu
+from scipy.sparse import csr_array, diags_array, eye_array
+from scipy.sparse.linalg import SuperLU, splu
 
 from fairmdp.chains.components import Components, node_moves, start_of_nodes
 from fairmdp.errors import SolverError
@@ -107,8 +107,7 @@ class Quotient(ReadOnly):
             return self.start
         rows = self.P[choice[going]]
         visits = self.start.copy()
-        inner = (eye_array(going.size, format="csc") - rows[:, going].T).tocsc()
-        visits[going] = splu(inner).solve(self.start[going])
+        visits[going] = _leaving(rows, going).solve(self.start[going], "T")
         arrived = rows.T @ visits[going]
         staying = choice < 0
         visits[staying] = self.start[staying] + arrived[staying]
@@ -134,8 +133,7 @@ class Quotient(ReadOnly):
         if going.size:
             rows = self.P[choice[going]]
             ends = np.where(choice >= 0, 0.0, np.where(np.isfinite(stay), stay, 0.0))
-            inner = (eye_array(going.size, format="csc") - rows[:, going]).tocsc()
-            v[going] = splu(inner).solve(pay + rows @ ends)
+            v[going] = _leaving(rows, going).solve(pay + rows @ ends)
         return v
 
     def _improved(
@@ -157,3 +155,17 @@ class Quotient(ReadOnly):
         with np.errstate(invalid="ignore"):
             change = sure & (best > v + _BETTER * size)
         return np.where(change, row, choice) if change.any() else None
+
+
+def _leaving(rows: csr_array, nodes: Ints) -> SuperLU:
+    """Factors of ``I - P`` on nodes that are left, by the rows taken there, (len(nodes), all nodes).
+
+    What leads out of a node is summed, not found by subtraction: it may be left once in 1e17 steps.
+    """
+    own = np.repeat(nodes, np.diff(rows.indptr))
+    away = csr_array((np.where(rows.indices == own, 0.0, rows.data), rows.indices, rows.indptr), rows.shape)
+    inner = (diags_array(away.sum(axis=1)) - away[:, nodes]).tocsc()
+    try:
+        return splu(inner)
+    except RuntimeError:  # a circle of nodes that is hardly left
+        return splu((inner + np.finfo(float).eps * eye_array(nodes.size)).tocsc())
