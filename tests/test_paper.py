@@ -7,8 +7,8 @@ import pytest
 from checks import assert_optimal, assert_policy_is_fair
 from models import hiring, jobs
 
-from fairmdp import MDP, Problem, Status, scenarios, solve, solve_lp, verify
-from fairmdp.solution.solution import Note, Remark
+from fairmdp import MDP, Problem, Quota, Status, scenarios, solve, solve_lp, verify
+from fairmdp.solution.solution import Remark
 
 
 def test_unconstrained_three_state():
@@ -183,10 +183,15 @@ def test_a_split_optimum_is_connected_or_refused():
     assert Remark.NEARLY_REDUCIBLE in [note.remark for note in sol.notes]
 
 
-def test_a_model_of_separate_worlds_is_undecided():
-    """No action leads from one state to the other: shares depend on the start, and we say so."""
-    problem = Problem(MDP(np.eye(2), [1.0, 1.0], [0, 1]), rho=[0.3, 0.3])
+def test_separate_worlds_give_shares_to_both_in_the_mean_only():
+    """No action leads from one state to the other: no run has both, half of the runs have each."""
+    mdp = MDP(np.eye(2), [1.0, 1.0], [0, 1])
+    problem = Problem(mdp, rho=[0.3, 0.3])
     sol = solve(problem)
-    assert sol.status is Status.UNDECIDED
-    assert Note(Remark.SEVERAL_CLASSES, 2) in sol.notes
-    assert verify(problem, sol).ok  # it claims nothing
+    assert sol.status is Status.INFEASIBLE
+    assert verify(problem, sol, exact=True).ok
+    start = MDP(np.eye(2), [1.0, 1.0], [0, 1], initial=[0.5, 0.5])
+    mean = Problem(start, [Quota(f"s{s}", [s], at_least=0.3, expected=True) for s in range(2)])
+    sol = solve(mean)
+    assert sol.status is Status.OPTIMAL and sol.shares == pytest.approx([0.5, 0.5])
+    assert verify(mean, sol, exact=True).ok
