@@ -62,7 +62,14 @@ def test_caps_means_and_many_quotas():
 def test_nothing_is_promised_that_is_not_proved():
     assert "nothing below should be relied on" in said(THREE, replace(fm.solve(THREE), gain=0.6))
     assert "No way of running the system meets all" in said(fm.scenarios.three_state([0.1, 0.1, 0.6]))
-    rows = [[1, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 1], [0, 0, 1], [0, 1, 0]]  # two corners, and the way between
+    rows = [
+        [1, 0, 0],
+        [0, 1, 0],
+        [1, 0, 0],
+        [0, 0, 1],
+        [0, 0, 1],
+        [0, 1, 0],
+    ]  # two corners, and the way between
     corners = fm.MDP(rows, [1.0, 0, 0, 0, 0, 0], [0, 0, 1, 1, 2, 2])
     assert "It is not known whether" in said(fm.Problem(corners, rho=[0.5, 0, 0.5]))
     assert "Nothing is required" in said(THREE.without_quotas())
