@@ -1,4 +1,4 @@
-from . import array_rules, rules
+from . import array_rules, rules, tensors
 from .alias import build_alias, draw_alias
 from .columns import table_of
 from .mdp import MDP
@@ -29,4 +29,5 @@ __all__ = [
     "rules",
     "shell_model",
     "table_of",
+    "tensors",
 ]

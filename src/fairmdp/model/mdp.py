@@ -27,7 +27,6 @@ from fairmdp.model.checks import (
     first,
     frozen,
     names_of,
-    numeric,
     read_only,
     real_vector,
     there_are,
@@ -59,6 +58,7 @@ class MDP(Labelled, ReadOnly):
         to 1 within 1e-9; one that is off by more than 1e-12 is rescaled. Repeated entries are added up.
     r
         Reward of each pair, (SA,): finite numbers, the largest in size from 1e-280 to 1e300 unless all are 0.
+        Or of each transition, (SA, S), dense or sparse, whose mean is taken.
     s_of
         State of each pair, (SA,): integers in ascending order, every state at least once.
     states
@@ -112,8 +112,8 @@ class MDP(Labelled, ReadOnly):
     def __init__(
         self,
         P: Any,
-        r: ArrayLike,
-        s_of: ArrayLike,
+        r: Any,
+        s_of: ArrayLike | None = None,
         *,
         states: Iterable[Hashable] | None = None,
         actions: Iterable[str] | None = None,
@@ -134,9 +134,9 @@ class MDP(Labelled, ReadOnly):
         fields.update(P=P, s_of=s_of, pair_ptr=pair_ptr, states=names, state_objects=objects, actions=None)
         fields.update(actions=pair_labels(actions, self))
         check_transitions(P, self)
-        fields.update(r=finite_rewards("r", r, self))
+        fields.update(r=finite_rewards("r", r, P, self))
         other = {} if rewards is None else dict(rewards)
-        rows = [finite_rewards(f"rewards[{name!r}]", row, self) for name, row in other.items()]
+        rows = [finite_rewards(f"rewards[{name!r}]", row, P, self) for name, row in other.items()]
         fields.update(
             reward_names=names_of("rewards", other), reward_rows=np.array(rows).reshape(-1, n_pairs)
         )
@@ -147,39 +147,25 @@ class MDP(Labelled, ReadOnly):
         if self.durations is not None:
             frozen(self.durations)
             with np.errstate(over="ignore"):
-                finite_rewards("r", self.r / self.durations, self)
+                finite_rewards("r", self.r / self.durations, P, self)
 
     @classmethod
     def from_tensor(cls, P: ArrayLike, R: ArrayLike, **names: Any) -> MDP:
         """Build from ``P[s, a, s']`` and ``R[s, a]``; ``R = -inf`` marks an action that is not available.
 
-        Takes ``states``, ``actions`` (one name per column of R) and ``initial`` as the constructor does.
+        R may also be one number per state, (S,), or per transition, ``R[s, a, s']``. Takes ``states``,
+        ``actions`` (one name per action) and what else the constructor takes by name.
         """
-        P, R = numeric("P", P), numeric("R", R)
-        if P.ndim != 3 or R.ndim != 2 or P.shape != (*R.shape, R.shape[0]):
-            raise ProblemError(
-                f"from_tensor needs P of shape (S, A, S) and R of shape (S, A), got {P.shape} and {R.shape}\n"
-                "  for P of shape (A, S, S) use from_action_tensor"
-            )
-        available = ~np.isneginf(R)
-        s_of, a_of = np.nonzero(available)
-        labels = names_of("actions", names.pop("actions", None), R.shape[1])
-        if labels is None and not available.all():
-            labels = tuple(f"a{a}" for a in range(R.shape[1]))
-        if labels is not None:
-            names["actions"] = [labels[a] for a in a_of]
-        return cls(P[s_of, a_of], R[s_of, a_of], s_of, **names)
+        return model.tensors.by_state(P, R, names)
 
     @classmethod
-    def from_action_tensor(cls, P: ArrayLike, R: ArrayLike, **names: Any) -> MDP:
-        """Build from ``P[a, s, s']``, the order of mdptoolbox, and ``R[s, a]``; else as `from_tensor`."""
-        P = numeric("P", P)
-        if P.ndim != 3 or P.shape[1] != P.shape[2]:
-            raise ProblemError(
-                f"from_action_tensor needs P of shape (A, S, S), got {P.shape}\n"
-                "  for P of shape (S, A, S) use from_tensor"
-            )
-        return cls.from_tensor(P.transpose(1, 0, 2), R, **names)
+    def from_action_tensor(cls, P: Any, R: Any, **names: Any) -> MDP:
+        """Build from one matrix per action, the order of mdptoolbox; else as `from_tensor`.
+
+        ``P[a, s, s']`` is an array, (A, S, S), or a list of A matrices (S, S), dense or sparse. R is
+        ``R[s, a]``, one number per state, or one per transition in the same form as P.
+        """
+        return model.tensors.by_action(P, R, names)
 
     @classmethod
     def from_table(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -28,11 +29,21 @@ LARGEST_REWARD, SMALLEST_REWARD = 1e300, 1e-280
 def as_csr(P: Any) -> csr_array:
     """P as float64 CSR on arrays of our own."""
     shape_wanted = "expected (SA, S): one row per state-action pair"
+    if are_sparse(P):
+        raise ProblemError(
+            f"P is a list of {len(P)} matrices, {shape_wanted}\n"
+            "  for one matrix per action use MDP.from_action_tensor"
+        )
     if not issparse(P):
+        if isinstance(P, Mapping):
+            raise ProblemError(
+                f"P is a {type(P).__name__}, {shape_wanted}\n"
+                "  for P[s][a] of Gymnasium use from_gymnasium, for a table of transitions MDP.from_table, "
+                "for a function MDP.from_rules"
+            )
         dense = numeric("P", P)
         if dense.ndim != 2:
-            tensor = "\n  for P of shape (S, A, S) use MDP.from_tensor" if dense.ndim == 3 else ""
-            raise ProblemError(f"P has shape {dense.shape}, {shape_wanted}{tensor}")
+            raise ProblemError(f"P has shape {dense.shape}, {shape_wanted}{_constructor(dense.shape)}")
         return csr_array(dense)
     if P.ndim != 2:
         raise ProblemError(f"P has shape {P.shape}, {shape_wanted}")
@@ -48,8 +59,33 @@ def as_csr(P: Any) -> csr_array:
     )
 
 
-def state_of_pairs(s_of: ArrayLike, n_pairs: int, n_states: int) -> Ints:
+def are_sparse(matrices: Any) -> bool:
+    """Whether these are several matrices, in a list, of which one at least is sparse."""
+    several = isinstance(matrices, list | tuple) or (
+        isinstance(matrices, np.ndarray) and matrices.dtype == object and matrices.ndim == 1
+    )
+    return several and any(issparse(matrix) for matrix in matrices)
+
+
+def _constructor(shape: tuple[int, ...]) -> str:
+    """Which constructor takes an array of three dimensions."""
+    if len(shape) != 3:
+        return ""
+    by_state, by_action = shape[0] == shape[2], shape[1] == shape[2]
+    if by_action and not by_state:
+        return "\n  for P of shape (A, S, S) use MDP.from_action_tensor"
+    other = ", of shape (A, S, S) MDP.from_action_tensor" if by_action else ""
+    return f"\n  for P of shape (S, A, S) use MDP.from_tensor{other}"
+
+
+def state_of_pairs(s_of: ArrayLike | None, n_pairs: int, n_states: int) -> Ints:
     """State of each pair, (SA,), as a new vector: sorted, and every state at least once."""
+    if s_of is None:
+        refuse(
+            "s_of is missing: which state each row of P is an action of",
+            f"P has {n_pairs} rows and {n_states} columns, one row per state-action pair",
+            "give one state per row, such as s_of=[0, 0, 1]; with nothing to choose, np.arange(n)",
+        )
     given = np.asarray(s_of)
     if given.shape != (n_pairs,):
         raise ProblemError(f"s_of has shape {given.shape}, expected ({n_pairs},): one state per row of P")
@@ -120,9 +156,16 @@ def check_transitions(P: csr_array, of: Labelled) -> None:
         P.data /= np.repeat(np.where(inexact, sums, 1.0), lengths)
 
 
-def finite_rewards(what: str, r: ArrayLike, of: Labelled) -> Floats:
-    """Rewards of the pairs, (SA,), as a new vector."""
-    r = real_vector(what, r, of.n_pairs)
+def entries_at(R: Any, P: csr_array) -> Floats:
+    """What R, dense or sparse, has where P has its entries."""
+    rows = np.repeat(np.arange(P.shape[0]), np.diff(P.indptr))
+    return np.asarray(csr_array(R)[rows, P.indices] if issparse(R) else R[rows, P.indices], float).ravel()
+
+
+def finite_rewards(what: str, r: Any, P: csr_array, of: Labelled) -> Floats:
+    """Rewards of the pairs, (SA,), as a new vector: one of each pair, or the mean of its transitions."""
+    r = r if issparse(r) else numeric(what, r)
+    r = _mean(what, r, P) if r.ndim == 2 else real_vector(what, r, of.n_pairs)
     bad = ~np.isfinite(r)
     if (i := first(bad)) is not None:
         refuse(
@@ -140,6 +183,18 @@ def finite_rewards(what: str, r: ArrayLike, of: Labelled) -> Floats:
             "state rewards in another unit: policies and shares stay the same",
         )
     return r
+
+
+def _mean(what: str, R: Any, P: csr_array) -> Floats:
+    """Mean over where each pair leads of rewards of transitions, (SA, S)."""
+    n_pairs = P.shape[0]
+    if R.shape != P.shape:
+        table = f"\n  for {what}[s, a] beside P[s, a, s'] use MDP.from_tensor" if R.size == n_pairs else ""
+        raise ProblemError(
+            f"{what} has shape {R.shape}, expected ({n_pairs},), one reward per pair, "
+            f"or {P.shape}, one per transition{table}"
+        )
+    return csr_array((P.data * entries_at(R, P), P.indices, P.indptr), shape=P.shape) @ np.ones(P.shape[1])
 
 
 def staying(s_of: Ints, n_states: int) -> csr_array:
