@@ -54,6 +54,7 @@ from .model.quota_text import parse_quota, parse_quotas
 from .model.simulator import Simulator
 from .model.tables import quotas_from_table
 from .model.utility import Utility
+from .online import AgentReport, OnlineAgent
 from .policy.policy import Policy
 from .records import Log
 from .solution.solution import Check, Note, Remark, Solution, Status
@@ -75,6 +76,7 @@ from .world.world import World
 
 __all__ = [
     "MDP",
+    "AgentReport",
     "CertifiedPolicy",
     "Chain",
     "Check",
@@ -97,6 +99,7 @@ __all__ = [
     "Log",
     "LogAudit",
     "Note",
+    "OnlineAgent",
     "Policy",
     "Problem",
     "ProblemError",

@@ -18,7 +18,7 @@ import highspy
 import numpy as np
 from scipy.sparse import csr_array, hstack, vstack
 
-from fairmdp.backends.highs import Algorithm, Program
+from fairmdp.backends.highs import Algorithm, Basis, Program
 from fairmdp.deadline import Deadline
 from fairmdp.errors import SolverError
 from fairmdp.model.checks import Floats
@@ -96,6 +96,15 @@ class FlowLP:
         upper = _row_bounds(np.zeros(1), np.array([at_most]), self._n)[1][0]
         self._program.highs.addRow(-highspy.kHighsInf, upper, row.nnz, row.indices, row.data)
         self._capped.append(k)
+
+    @property
+    def basis(self) -> Basis:
+        """Status of each column and row at the end of the last run."""
+        return self._program.basis
+
+    def start_from(self, basis: Basis) -> None:
+        """Let the next run begin with the basis of a program of the same size."""
+        self._program.start_from(basis)
 
     def run(self) -> Answer | None:
         """Solve; None means that HiGHS found no point that meets the quotas (which proves nothing yet)."""

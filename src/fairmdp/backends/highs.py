@@ -6,11 +6,15 @@ import math
 from typing import Any, Literal
 
 import highspy
+import numpy as np
+from numpy.typing import NDArray
 
 from fairmdp.deadline import Deadline, OutOfTimeError
 from fairmdp.errors import SolverError
 
 Algorithm = Literal["simplex", "ipm", "pdlp"]
+Basis = NDArray[np.int8]
+"""Where simplex stands: the status of each column, then of each row."""
 
 _TOL = 1e-9
 _SOLVED = highspy.HighsModelStatus.kOptimal
@@ -55,6 +59,19 @@ class Program:
         if not any(status in _NO_POINT for status in said):
             raise SolverError(f"HiGHS stopped with {self.highs.modelStatusToString(said[-1])}")
         return False
+
+    @property
+    def basis(self) -> Basis:
+        """Basis of the last run."""
+        found = self.highs.getBasis()
+        return np.array([int(status) for status in (*found.col_status, *found.row_status)], np.int8)
+
+    def start_from(self, basis: Basis) -> None:
+        """Begin the next run with a basis."""
+        statuses = [highspy.HighsBasisStatus(status) for status in basis.tolist()]
+        columns, given = self.highs.getNumCol(), highspy.HighsBasis()
+        given.col_status, given.row_status, given.valid = statuses[:columns], statuses[columns:], True
+        self.highs.setBasis(given)
 
     @property
     def iterations(self) -> int:

@@ -107,11 +107,17 @@ def read(path: str, *, max_bytes: int = MAX_BYTES) -> Problem:
     """Read a problem."""
     with reading(path) as file, _damage_named():
         arrays = _read_arrays(file, max_bytes)
-    return _problem(arrays)
+    return from_arrays(arrays)
 
 
 def write(problem: Problem, path: str) -> None:
     """Write a problem; the same problem gives the same bytes."""
+    with replacing(path) as file:
+        np.savez(file, allow_pickle=False, **to_arrays(problem))
+
+
+def to_arrays(problem: Problem) -> Arrays:
+    """Members of the file of a problem."""
     mdp = problem.mdp
     arrays: Arrays = {
         "fairmdp": np.array([VERSION]),
@@ -147,9 +153,7 @@ def write(problem: Problem, path: str) -> None:
         arrays["reward_rows"] = mdp.reward_rows.ravel()
         arrays["reward_names"] = _text(mdp.reward_names)
     # The byte order is part of the format, whatever the machine's is.
-    little = {name: array.astype(array.dtype.newbyteorder("<"), copy=False) for name, array in arrays.items()}
-    with replacing(path) as file:
-        np.savez(file, allow_pickle=False, **little)
+    return {name: array.astype(array.dtype.newbyteorder("<"), copy=False) for name, array in arrays.items()}
 
 
 def _conditional(problem: Problem) -> Arrays:
@@ -290,7 +294,8 @@ def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, dtype: str, count: i
     return array
 
 
-def _problem(arrays: Arrays) -> Problem:
+def from_arrays(arrays: Arrays) -> Problem:
+    """Problem of the members of a file."""
     s_of, n_pairs = arrays["s_of"], arrays["s_of"].size
     # Every state has a pair, so a larger number would only make the model allocate what it then refuses.
     n_states = int(s_of.max(initial=-1)) + 1

@@ -1,0 +1,139 @@
+"""Agents as npz: plain arrays in a zip, nothing that could run code, and the continuation to the last bit.
+
+Members ``problem.*`` are those of a problem's file; ``facts`` is JSON: whole numbers, modes and the states of
+the generators. Records that are not yet counted are kept as they are, since the order of sums matters for
+rounding.
+"""
+
+from __future__ import annotations
+
+import json
+from os import PathLike, fsdecode
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairmdp.errors import FormatError
+from fairmdp.files import naming, reading, replacing
+from fairmdp.io import npz_problem
+from fairmdp.online.agent import OnlineAgent, Tuning
+from fairmdp.online.planning import Cushion, Plan
+from fairmdp.online.start import Start
+
+VERSION = 1
+
+_NUMBERS = (
+    "_t",
+    "_at",
+    "_epochs",
+    "_epoch_began",
+    "_restored",
+    "_entered",
+    "_due",
+    "_counted",
+    "_mode",
+    "_earned",
+)
+_LISTS = {"_pairs": "<i8", "_following": "<i8", "_rewards": "<f8", "_left": "<i8", "_uniforms": "<f8"}
+_ARRAYS = ("_visits", "_given")
+_BELIEF = ("seen", "paid", "squares")
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def save(agent: OnlineAgent, path: str | PathLike[str]) -> None:
+    """Write an agent, atomically."""
+    with replacing(fsdecode(path)) as file:
+        np.savez(file, allow_pickle=False, **to_arrays(agent))
+
+
+def load(path: str | PathLike[str]) -> OnlineAgent:
+    """Read an agent that `save` wrote."""
+    with naming(path), reading(path) as file:
+        try:
+            with np.load(file, allow_pickle=False) as members:
+                arrays = dict(members)
+        except (ValueError, OSError, EOFError) as error:
+            raise FormatError(f"this is not the file of an agent: {error}") from None
+        return from_arrays(arrays)
+
+
+def to_arrays(agent: OnlineAgent) -> Arrays:
+    """Everything that the continuation depends on."""
+    start, belief = agent._start, agent._belief
+    facts: dict[str, Any] = {
+        "version": VERSION,
+        "delta": agent._delta,
+        "tuning": {"part": agent._tuning.part, "epoch": agent._tuning.epoch},
+        "reward_range": belief.reward_range,
+        "rewards_seen": belief.rewards_seen,
+        "generators": [rng.bit_generator.state for rng in (agent._acting, agent._thinking)],
+        "start": None if start is None else {"slack": start.slack, "said": start.said},
+        "plans": {mode: plan.room for mode, plan in agent._plans.items()},
+        "cushion_slack": agent._cushion.slack,
+        **{name: getattr(agent, name) for name in _NUMBERS},
+    }
+    arrays = {f"problem.{name}": array for name, array in npz_problem.to_arrays(agent._owed).items()}
+    arrays |= {name: np.array(getattr(agent, name), kind) for name, kind in _LISTS.items()}
+    arrays |= {name: getattr(agent, name) for name in _ARRAYS}
+    arrays |= {f"belief.{name}": getattr(belief, name) for name in _BELIEF}
+    arrays |= {f"plan.{mode}": plan.policy for mode, plan in agent._plans.items()}
+    arrays |= {f"basis.{kind}": basis for kind, basis in agent._planner.bases.items()}
+    arrays |= {"cushion.span": agent._cushion.span, "cushion.variance": agent._cushion.variance}
+    if start is not None:
+        arrays["start"] = start.policy
+    arrays["facts"] = np.frombuffer(json.dumps(facts).encode(), np.uint8)
+    return arrays
+
+
+def from_arrays(arrays: Arrays) -> OnlineAgent:
+    """Agent that goes on where `to_arrays` left it."""
+    try:
+        facts = json.loads(arrays["facts"].tobytes())
+        if facts["version"] != VERSION:
+            raise FormatError(f"an agent of version {facts['version']}, expected {VERSION}")
+        return _agent(arrays, facts)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise FormatError(f"this is not the file of an agent: {error!r}") from None
+
+
+def _agent(arrays: Arrays, facts: dict[str, Any]) -> OnlineAgent:
+    owed = npz_problem.from_arrays(_under("problem.", arrays))
+    start = None if facts["start"] is None else Start(arrays["start"], **facts["start"])
+    stated, seen = facts["reward_range"], facts["rewards_seen"]
+    agent = object.__new__(OnlineAgent)
+    agent._set_up(
+        owed,
+        None if stated is None else (stated[0], stated[1]),
+        facts["delta"],
+        Tuning(**facts["tuning"]),
+        start,
+    )
+    agent._belief.rewards_seen = seen[0], seen[1]
+    for name in _NUMBERS:
+        setattr(agent, name, facts[name])
+    for name in _LISTS:
+        setattr(agent, name, arrays[name].tolist())
+    for name in _ARRAYS:
+        setattr(agent, name, arrays[name])
+    for name in _BELIEF:
+        setattr(agent._belief, name, arrays[f"belief.{name}"])
+    agent._acting, agent._thinking = (_generator(state) for state in facts["generators"])
+    agent._planner.bases = _under("basis.", arrays)
+    agent._plans = {mode: Plan(arrays[f"plan.{mode}"], room) for mode, room in facts["plans"].items()}
+    agent._cushion = Cushion(
+        arrays["cushion.span"], arrays["cushion.variance"], facts["cushion_slack"], facts["delta"]
+    )
+    agent._follow(agent._plans[agent._mode].policy)
+    return agent
+
+
+def _under(prefix: str, arrays: Arrays) -> Arrays:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _generator(state: dict[str, Any]) -> np.random.Generator:
+    rng = np.random.Generator(np.random.PCG64())
+    rng.bit_generator.state = state
+    return rng
