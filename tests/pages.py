@@ -11,6 +11,8 @@ What a fenced block says after its backticks decides what happens to it.
     One command per line, run like those; a plain block right after it shows what they printed.
 ``toml``, or ``python`` with a file's name as its first comment
     Written to that file, for the commands that follow.
+``text`` with a file's name behind it
+    Written to that file, too.
 ``text``
     For the eye only, as are directives of the documentation, ``{...}``.
 
@@ -41,7 +43,7 @@ NOT_RUN = (
 """What takes long, does not end by itself, needs a network, or would run these tests again; each has tests of its own or needs none."""
 
 _NOISE = [(r"gap -?\d\.\de-\d+", "gap"), (r"\d+\.\d s\b", "s")]  # rounding and time
-_FENCE = re.compile(r"^```(\S*)[^\n]*\n(.*?)^```$", re.S | re.M)
+_FENCE = re.compile(r"^```(\S*) ?([^\n]*)\n(.*?)^```$", re.S | re.M)
 _FILE = re.compile(r"# (\w+\.(?:py|toml))\n")
 
 
@@ -50,16 +52,21 @@ class Block(NamedTuple):
     text: str
     line: int
     adjacent: str | None  # the plain block that follows, which shows its output
+    file: str  # what it is called behind the backticks
 
 
 def blocks(page):
     """The fenced blocks of a page; a plain one belongs to the block before it."""
     text = page.read_text()
-    found = [(m[1], m[2], text[: m.start()].count("\n") + 1) for m in _FENCE.finditer(text)]
-    for before, this in zip([("", "", 0), *found], found, strict=False):
+    found = [(m[1], m[3], text[: m.start()].count("\n") + 1, m[2]) for m in _FENCE.finditer(text)]
+    for before, this in zip([("", "", 0, ""), *found], found, strict=False):
         assert this[0] or before[0] in ("python", "sh"), f"{page.name}, line {this[2]}: output of nothing"
-    pairs = zip(found, [*found, ("end", "", 0)][1:], strict=True)
-    return [Block(*this, after[1] if after[0] == "" else None) for this, after in pairs if this[0]]
+    pairs = zip(found, [*found, ("end", "", 0, "")][1:], strict=True)
+    return [
+        Block(kind, shown, line, after[1] if after[0] == "" else None, name)
+        for (kind, shown, line, name), after in pairs
+        if kind
+    ]
 
 
 def run_page(page, capsys, monkeypatch):
@@ -72,6 +79,8 @@ def run_page(page, capsys, monkeypatch):
         if block.kind in ("python", "toml") and name:
             Path(name[1]).write_text(block.text)
             monkeypatch.delitem(sys.modules, Path(name[1]).stem, raising=False)
+        elif block.kind == "text" and block.file:
+            Path(block.file).write_text(block.text)
         elif block.kind == "python":
             exec(compile("\n" * block.line + block.text, page.name, "exec"), names)
             compare(block.adjacent, capsys.readouterr().out, where)
@@ -100,12 +109,14 @@ def compare(shown, printed, where):
 
 
 def command_output(line, capsys, monkeypatch, where):
-    """Standard output of a command, which must end with the exit code that the line names."""
+    """What a command prints, which must end with the exit code that the line names; errors where it is 1 or 2."""
     due = re.search(r"# .*exit code (\d)", line)
     line = re.sub(r"^(pip install uv && )?uv run (--\S+ \S+ )?", "", line)
     if line.startswith(NOT_RUN):
         return ""
     words = shlex.split(line, comments=True)
+    if words[0] == "cat":
+        return Path(words[1]).read_text()
     if words[0] == "python":
         ended = subprocess.run([sys.executable, *words[1:]], capture_output=True, text=True, timeout=600)
         code, out, err = ended.returncode, ended.stdout, ended.stderr
@@ -118,7 +129,7 @@ def command_output(line, capsys, monkeypatch, where):
             code = end.code or 0
         out, err = capsys.readouterr()
     assert code == (int(due[1]) if due else 0), f"{where}: {line!r} ended with {code}\n{out}{err}"
-    return out
+    return out + err if code in (1, 2) else out
 
 
 def _dialogue(text):

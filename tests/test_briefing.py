@@ -53,7 +53,9 @@ def test_caps_means_and_many_quotas():
     mean = fm.Problem(
         THREE.mdp, [fm.Quota("cost", weights={"s0": 80.0, "s1": 30.0, "s2": 50.0}, at_most=52.0)]
     )
-    assert "guarantees cost a mean <= 52." in said(mean) and "One unit more allowed to cost" in said(mean)
+    assert "guarantees cost a mean of at most 52." in said(mean) and "One unit more allowed to cost" in said(
+        mean
+    )
     many = fm.Problem(fm.scenarios.garnet(20).mdp, rho=[0.001] * 20)
     assert "and 16 other requirements that are met as well" in said(many)
     assert "as much as without any requirement" in said(THREE.with_bounds([0.0, 0.0, 0.05]))

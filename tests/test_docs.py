@@ -1,5 +1,6 @@
 """The README and every page of the documentation are true: what they tell a reader to do is done and compared."""
 
+import json
 import re
 from pathlib import Path
 
@@ -17,6 +18,16 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 def test_page(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     run_page(page, capsys, monkeypatch)
+
+
+@pytest.mark.slow
+def test_the_paragraph_that_a_story_quotes_is_that_of_its_report(tmp_path, monkeypatch, capsys):
+    page = ROOT / "docs" / "story-spreadsheet.md"
+    monkeypatch.chdir(tmp_path)
+    run_page(page, capsys, monkeypatch)
+    document = re.search(r'id="document">(.*?)</script>', Path("report.html").read_text(), re.S)[1]
+    quoted = " ".join(line[2:] for line in page.read_text().splitlines() if line.startswith("> "))
+    assert " ".join(json.loads(document)["briefing"]) == quoted
 
 
 def test_links_of_the_readme_lead_somewhere():

@@ -460,3 +460,4 @@ def test_rewards_of_wrappers_count_for_a_simulator():
     s_next, rewards = simulator.sample(np.array([14]), np.array([2]), np.random.default_rng(0))
     assert s_next.tolist() == [15] and rewards.tolist() == [5.0]
     assert repr(simulator) == "EnvironmentSimulator(FrozenLakeEnv, 16 states, absorbs)"
+    assert repr(EnvironmentSimulator(lake, set_state=put)) == "EnvironmentSimulator(FrozenLakeEnv, 16 states)"

@@ -36,6 +36,17 @@ def test_every_way_to_state_a_policy_is_the_same_policy():
     assert repr(fm.Policy.of(MDP, MIXED)) == "Policy(2 states, random in 1)"
 
 
+def test_a_policy_of_a_simulator_goes_by_numbers():
+    def walk(state, action, rng):
+        return (state + 2 * action - 1) % 3, 0.0
+
+    simulator = fm.FunctionSimulator(walk, n_states=3, n_actions=2)
+    policy = fm.Policy.of(simulator, [0.0, 1, 1, 0, 0.5, 0.5])
+    assert policy.act(0, np.random.default_rng(0)) == 1 and policy.probabilities(2) == {"a0": 0.5, "a1": 0.5}
+    learned = fm.learn(simulator, [], samples=600, seed=0)
+    assert fm.Policy.of(simulator, learned).array.tolist() == learned.policy.tolist()
+
+
 def test_probabilities_and_actions_by_name_and_by_number():
     policy, rng = fm.Policy.of(MDP, MIXED), np.random.default_rng(1)
     assert policy.probabilities("ward_a") == {"share": 0.25, "keep": 0.75} == policy.probabilities(0)

@@ -194,6 +194,11 @@ def test_the_command_line_reads_tables(run, tmp_path):
     words = ("solve", "t.csv", "-p", "next=to", "--groups", "wards.csv", "--quota", "North>=40%", "--reward")
     code, out, err = run(*words, "pay")
     assert code == 0 and "North   0.4000   >= 0.4" in out, err
+    renamed = Path("t.csv").read_text().replace("state,", "place,", 1)
+    written(tmp_path, renamed, "places.csv")
+    written(tmp_path, "place,group\nnight,North\n", "wards.csv")  # a column of the same name is meant
+    words = ("solve", "places.csv", "-p", "state=place", *words[2:])
+    assert run(*words, "pay")[1].splitlines()[1:] == out.splitlines()[1:]
     code, other, _ = run(*words, "joy")
     assert code == 0 and other.splitlines()[2] != out.splitlines()[2]
     code, out, err = run(

@@ -25,7 +25,7 @@ from fairmdp.model.problem import Problem
 from fairmdp.model.quota import Quota
 from fairmdp.model.quota_text import parse_quotas, split_quota
 from fairmdp.model.simulator import CheckedSimulator, Simulator, shell_model
-from fairmdp.model.tables import DURATION, ROLES, groups_of_states, quotas_from_table
+from fairmdp.model.tables import DURATION, ROLES, groups_of, groups_of_states
 from fairmdp.records import LOG_ROLES, Log, log_of
 from fairmdp.scenarios import SCENARIOS
 from fairmdp.solution.file import MAX_BYTES
@@ -157,6 +157,18 @@ class Source:
                 raise SourceError(f"--param {text!r}: the file {self.target} {taken}{meant}")
             yield role, name
 
+    def _grouped(self, path: str) -> list[Quota]:
+        """Quotas of a table of groups, whose columns may have the names of those of the transitions."""
+        with naming(path):
+            table = table_of(path)
+            said = dict(self._columns((*ROLES, DURATION, *LOG_ROLES))) if self._is_table else {}
+            same = {
+                role: said[role]
+                for role in ("state", "action")
+                if table.named(role) is None and table.named(said.get(role, "")) is not None
+            }
+            return groups_of(table, same or None)
+
     def _from_module(self) -> Problem:
         """The problem that a module of the user's defines, or that a function in it makes."""
         found = self._made()
@@ -190,7 +202,7 @@ class Source:
         if self.start is not None:
             problem = problem.with_mdp(problem.mdp.with_initial(self.start))
         if self.groups is not None:
-            problem = problem.with_quotas(quotas_from_table(self.groups))
+            problem = problem.with_quotas(self._grouped(self.groups))
         if self.members:
             problem = problem.with_quotas([_group(text) for text in self.members])
         shares = None if self.rho is None else [number(text, "--rho") for text in self.rho.split(",")]

@@ -182,8 +182,8 @@ class EnvironmentSimulator:
         return s_next, rewards
 
     def __repr__(self) -> str:
-        ends = "restarts" if self._restart else "absorbs"
-        return f"EnvironmentSimulator({type(self._env.unwrapped).__name__}, {self.n_states} states, {ends})"
+        ends = (", restarts" if self._restart else ", absorbs") if self._terminal.any() else ""
+        return f"EnvironmentSimulator({type(self._env.unwrapped).__name__}, {self.n_states} states{ends})"
 
     def _cumulated(self, initial: ArrayLike | None) -> Floats:
         """Distribution function of the first state; its last step ends above every uniform number."""

@@ -15,6 +15,7 @@ from fairmdp.chains.policy import ladder
 from fairmdp.errors import ProblemError
 from fairmdp.model.checks import Floats, Ints, ReadOnly, counted, refuse
 from fairmdp.model.labels import Labelled, Labels
+from fairmdp.model.simulator import CheckedSimulator, shell_model
 from fairmdp.model.transitions import EXACT_SUM_TOL
 from fairmdp.policy.reading import require_all, stationary_on
 from fairmdp.tables import Table
@@ -64,7 +65,7 @@ class Policy(ReadOnly):
         Parameters
         ----------
         model
-            An `MDP`, or a `Problem`.
+            An `MDP`, a `Problem`, or a simulator, whose states are numbers.
         given
             A `Solution` or what else has a ``policy``; probabilities of the pairs, (SA,); another `Policy`,
             matched by names; a mapping from states, or a function of a state, to an action or to
@@ -77,6 +78,8 @@ class Policy(ReadOnly):
             Something is missing or does not fit; the message names the first state or action.
         """
         mdp = getattr(model, "mdp", model)
+        if not isinstance(mdp, Labelled) and hasattr(mdp, "sample"):
+            mdp = shell_model(CheckedSimulator(mdp))
         labels = Labels.of(mdp)
         if not isinstance(given, Policy):
             given = getattr(given, "policy", given)

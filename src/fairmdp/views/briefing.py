@@ -11,7 +11,7 @@ from fairmdp.certificate import Verdict
 from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Solution, Status
 from fairmdp.views.data import Json, quotas_data
-from fairmdp.views.format import NOTHING, asked, listed
+from fairmdp.views.format import NOTHING, listed
 
 _MOST_QUOTAS = 4
 _MOST_PRICES = 2
@@ -80,13 +80,14 @@ def _guaranteed(problem: Problem, solution: Solution) -> Iterator[str]:
 
 def _promise(row: Json, conditional: bool) -> str:
     name, low, high = row["name"], row["at_least"], row["at_most"]
+    sides = ("least", low), ("most", high)
     if conditional:
         return f"{name} its part ({row['counts']})"
     if row["unit"] is not None:
-        return f"{name} a mean {asked((low, high))}"
+        return f"{name} a mean of {_and([f'at {side} {_amount(b)}' for side, b in sides if b is not None])}"
     if low is not None and high is not None:
         return f"{name} between {_share(low)} and {_share(high)} of the time"
-    side, share = ("least", low) if low is not None else ("most", high)
+    side, share = next((side, bound) for side, bound in sides if bound is not None)
     return f"{name} at {side} {_share(share)} of the time"
 
 
