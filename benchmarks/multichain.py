@@ -1,22 +1,23 @@
 """Models that fall apart: random ones against brute force, and public ones against published answers.
 
-    python -m benchmarks.multichain random --count 1000 --first 0
-    python -m benchmarks.multichain models FOLDER
-    python -m benchmarks.multichain large
+    python -m benchmarks.multichain random --count 10000 --out benchmarks/results/multichain_random.csv
+    python -m benchmarks.multichain models FOLDER --out benchmarks/results/multichain_public.csv
+    python -m benchmarks.multichain large --out benchmarks/results/multichain_large.csv
 
 The first draws small models with traps, quotas of every run and of the mean over runs, caps, pairs, weights,
 conditions, several starts or none, and compares every answer with `benchmarks.brute_force`; `verify` has to
-accept it, every tenth one in rational arithmetic. The second reads models that Storm exported, by the names
-that they have among its tests, those of MultiGain and in the literature. The third measures seconds of CPU.
+accept it in rational arithmetic. The second reads models that Storm exported, by the names that they have
+among its tests, those of MultiGain and in the literature. The third measures seconds of CPU.
 """
 
 import argparse
+import sys
 import time
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
 from benchmarks.brute_force import best_gain
+from benchmarks.table import table
 from scipy.sparse import block_diag, csr_array, vstack
 
 import fairmdp as fm
@@ -31,13 +32,14 @@ def main():
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     if options.what == "random":
-        against_brute_force(options.first, options.count)
+        against_brute_force(options.first, options.count, options.out)
     elif options.what == "models":
-        against_published(options.folder)
+        against_published(options.folder, options.out)
     else:
-        large()
+        large(options.out)
 
 
 # Random models
@@ -90,38 +92,45 @@ def quota(rng, mdp, k, may_be_mean):
     return made
 
 
-def against_brute_force(first, count):
-    """Compare answers with what enumeration says; print the first seeds that differ."""
-    said, wrong, left, seconds = Counter(), [], [], 0.0
-    for seed in range(first, first + count):
+MET = ("seeds", "models", "optimal", "feasible", "infeasible", "undecided", "refused", "mixtures", "wrong",
+       "not_verified", "cpu_s")  # fmt: skip
+
+
+def against_brute_force(first, count, out):
+    """Compare answers with what enumeration says, a thousand at a time; print the seeds that differ."""
+    with table("multichain", MET, out) as add:
+        for begin in range(first, first + count, 1000):
+            seeds = range(begin, min(begin + 1000, first + count))
+            add({"seeds": f"{seeds.start}-{seeds.stop - 1}"} | compared(seeds))
+
+
+def compared(seeds):
+    """How often an answer differs from enumeration, or is not accepted by `verify` in rationals."""
+    said = dict.fromkeys(MET[1:], 0)
+    for seed in seeds:
         try:
             problem = draw(seed)
             value = best_gain(problem)
         except (OverflowError, fm.ProblemError):
-            said["not drawn"] += 1
-            continue
+            continue  # too much to enumerate
+        said["models"] += 1
         began = time.process_time()
         try:
             solution = fm.solve(problem)
-        except fm.ProblemError as error:
-            said["refused: " + str(error).splitlines()[0].split(" is ")[-1]] += 1
+        except fm.ProblemError:  # a mean over runs of which nobody knows where they start
+            said["refused"] += 1
             continue
-        seconds += time.process_time() - began
+        said["cpu_s"] += time.process_time() - began
         said[str(solution.status)] += 1
         said["mixtures"] += solution.ends is not None and solution.ends.weights is not None
-        try:
-            verdict = fm.verify(problem, solution, exact=seed % 10 == 0)
-            messages = () if verdict.ok else verdict.messages
-        except Exception as error:
-            messages = (f"verify raised {type(error).__name__}: {error}",)
+        verdicts = [fm.verify(problem, solution, exact=exact) for exact in (False, True)]
+        messages = [message for verdict in verdicts for message in verdict.messages]
         fault = differs(problem, solution, value)
-        if fault or messages:
-            wrong.append(seed)
-            print(seed, solution.method, fault, *messages, flush=True)
-        elif solution.status in ("undecided", "feasible"):
-            left.append(seed)
-    print(dict(said))
-    print(f"{len(wrong)} wrong {wrong[:5]}; undecided {left[:20]}; {seconds:.1f} s of CPU to solve")
+        said["wrong"] += bool(fault)
+        said["not_verified"] += not all(verdict.ok for verdict in verdicts)
+        if fault or messages or solution.status in ("undecided", "feasible"):
+            print(seed, solution.status, solution.method, fault, *messages, file=sys.stderr, flush=True)
+    return said | {"cpu_s": round(said["cpu_s"], 1)}
 
 
 def differs(problem, solution, value):
@@ -187,36 +196,44 @@ PUBLISHED = (
 """Model, reward, what is asked, quotas, the answer and who gave it; the start where it is not the file's."""
 
 
-def against_published(folder):
-    """Print one line per query, with the answer and the reference."""
-    for query in PUBLISHED:
-        name, reward, ask, quotas, value, source = query[:6]
-        path = next((p for p in (folder / f"{name}.drn", folder / f"{name}.drn.gz") if p.exists()), None)
-        if path is None:
-            continue
-        problem = loaded(path, reward)
-        if len(query) > 6:
-            problem = problem.with_mdp(problem.mdp.with_initial(query[6]))
-        problem = problem.with_quotas(fm.parse_quotas(problem, quotas))
-        if ask == "share":  # the largest share of one state, from the model's start
-            state = query[6]
-            target = np.where(problem.mdp.s_of == int(state), 1.0, 0.0)
-            problem = fm.Problem(fm.MDP(problem.mdp.P, target, problem.mdp.s_of, initial="0"))
-        sign = -1.0 if ask == "min" else 1.0
-        if ask == "min":
-            mdp = problem.mdp
-            problem = problem.with_mdp(mdp._with(r=-mdp.r))
-        began = time.process_time()
-        solution = fm.solve(problem)
-        seconds = time.process_time() - began
-        verdict = fm.verify(problem, solution)
-        ok = verdict.ok and expected(ask, solution, sign, value, source)
-        print(
-            f"{'ok ' if ok else 'NOT'} {name:16} {reward or '':10} {ask:10} {' '.join(quotas):60} "
-            f"{solution.status!s:10} {sign * solution.gain:.7f} ({value}; {source}) {seconds:.2f} s "
-            f"{solution.method} {'' if verdict.ok else verdict.messages}",
-            flush=True,
-        )
+ASKED = ("model", "start", "reward", "ask", "quotas", "status", "gain", "upper", "reference", "source",
+         "agrees", "method", "cpu_s")  # fmt: skip
+
+
+def against_published(folder, out):
+    """Write a row for each query, with the answer and the reference."""
+    with table("multichain", ASKED, out) as add:
+        for name, reward, ask, quotas, value, source, *start in PUBLISHED:
+            path = next((p for p in (folder / f"{name}.drn", folder / f"{name}.drn.gz") if p.exists()), None)
+            if path is None:
+                print(f"no {name}", file=sys.stderr)
+                continue
+            problem = asked(path, reward, ask, quotas, start)
+            sign = -1.0 if ask == "min" else 1.0
+            began = time.process_time()
+            solution = fm.solve(problem)
+            seconds = time.process_time() - began
+            agrees = fm.verify(problem, solution).ok and expected(ask, solution, sign, value, source)
+            ends = (solution.gain, solution.upper) if solution.has_policy else ("", "")
+            add({
+                "model": name, "start": "".join(start), "reward": reward or "", "ask": ask,
+                "quotas": " ".join(quotas), "status": str(solution.status), "reference": value,
+                "gain": ends[0] and sign * ends[0], "upper": ends[1] and sign * ends[1], "source": source,
+                "agrees": agrees, "method": solution.method, "cpu_s": round(seconds, 3),
+            })  # fmt: skip
+
+
+def asked(path, reward, ask, quotas, start):
+    """The problem of a query."""
+    problem = loaded(path, reward)
+    if start:
+        problem = problem.with_mdp(problem.mdp.with_initial(start[0]))
+    problem = problem.with_quotas(fm.parse_quotas(problem, quotas))
+    mdp = problem.mdp
+    if ask == "share":  # the largest share of one state, from the first one
+        target = np.where(mdp.s_of == int(start[0]), 1.0, 0.0)
+        return fm.Problem(fm.MDP(mdp.P, target, mdp.s_of, initial="0"))
+    return problem.with_mdp(mdp._with(r=-mdp.r)) if ask == "min" else problem
 
 
 def expected(ask, solution, sign, value, source):
@@ -246,13 +263,17 @@ def loaded(path, reward):
 # Large models
 
 
-def large():
-    """Print seconds of CPU for models of many components."""
-    for blocks, size in ((90, 100), (900, 100), (4, 20_000)):
-        problem = islands(blocks, size)
-        began = time.process_time()
-        solution = fm.solve(problem)
-        print(f"{blocks} x {size}: {solution}, {time.process_time() - began:.1f} s of CPU", flush=True)
+def large(out):
+    """Write seconds of CPU for models of many components."""
+    with table("multichain", ["model", "status", "gain", "upper", "cpu_s"], out) as add:
+        for blocks, size in ((90, 100), (900, 100), (4, 20_000)):
+            problem = islands(blocks, size)
+            began = time.process_time()
+            found = fm.solve(problem)
+            seconds = time.process_time() - began
+            assert fm.verify(problem, found).ok
+            add({"model": f"{blocks} x {size}", "status": str(found.status), "gain": found.gain,
+                 "upper": found.upper, "cpu_s": round(seconds, 2)})  # fmt: skip
 
 
 def islands(blocks, size, seed=0):

@@ -21,7 +21,7 @@ from scipy.sparse import csr_array, hstack, vstack
 from fairmdp.backends.highs import Algorithm, Basis, Program
 from fairmdp.deadline import Deadline
 from fairmdp.errors import SolverError
-from fairmdp.model.checks import Floats
+from fairmdp.model.checks import Floats, Ints
 from fairmdp.model.rows import Rows
 
 _SPECK = 1e-9  # HiGHS's small_matrix_value; with a lower one it ends without a verdict more often
@@ -58,7 +58,8 @@ class FlowLP:
         mdp = problem.mdp
         S, SA, K = mdp.n_states, mdp.n_pairs, problem.n_quotas
         self._sizes, self._n = (S, SA, K), float(S)
-        self._members, self._capped = problem.members, list[int]()  # quotas of the rows that were added
+        self._members = problem.members
+        self._capped: dict[int, int] = {}  # quotas of rows that were added, by row
         self.algorithm = algorithm
         flow = csr_array((np.ones(SA), (np.arange(SA), mdp.s_of)), shape=(SA, S)) - without_specks(mdp.P)
         columns = hstack([flow, np.ones((SA, 1)), problem.members.T], format="csr")
@@ -92,10 +93,15 @@ class FlowLP:
 
     def add_cap(self, k: int, at_most: float) -> None:
         """Cap the share of one quota by a row of its own, which columns beyond x have no part in."""
-        row = self._members[[k]]
+        row, highs = self._members[[k]], self._program.highs
         upper = _row_bounds(np.zeros(1), np.array([at_most]), self._n)[1][0]
-        self._program.highs.addRow(-highspy.kHighsInf, upper, row.nnz, row.indices, row.data)
-        self._capped.append(k)
+        self._capped[highs.getNumRow()] = k
+        highs.addRow(-highspy.kHighsInf, upper, row.nnz, row.indices, row.data)
+
+    def add_floor(self, columns: Ints, counts: Floats, at_least: float) -> None:
+        """Ask for at least so much of some columns, those beyond x among them."""
+        highs = self._program.highs
+        highs.addRow(at_least * self._n, highspy.kHighsInf, columns.size, columns.astype(np.int32), counts)
 
     @property
     def basis(self) -> Basis:
@@ -117,7 +123,7 @@ class FlowLP:
         columns = np.array(solution.col_value) / self._n
         duals = -np.array(solution.row_dual) * self._cost_scale
         mu = 0.0 - duals[S + 1 : S + 1 + K]
-        np.subtract.at(mu, self._capped, duals[S + 1 + K :])
+        np.subtract.at(mu, list(self._capped.values()), duals[list(self._capped)])
         return Answer(
             objective=self._cost_shift - info.objective_function_value * self._cost_scale / self._n,
             x=np.maximum(columns[:SA], 0.0),

@@ -20,7 +20,9 @@ from fairmdp.certificate.claim import Account, certify_policy
 from fairmdp.certificate.claim_ends import certify_ends
 from fairmdp.model.checks import Floats
 from fairmdp.model.problem import Problem
-from fairmdp.solution.solution import Infeasibility, Solution
+from fairmdp.solution.solution import Infeasibility, Remark, Solution
+
+_IN_STEPS = (Remark.SLOWEST_PASSAGE, Remark.PATIENCE_TOO_SHORT)
 
 Solve = TypeVar("Solve", bound=Callable[..., Solution])
 
@@ -34,6 +36,8 @@ def by_uniform_steps(solve: Solve) -> Solve:
             return solve(problem, **options)
         if options.get("start") is not None:
             options["start"] = _per_step(problem, options["start"])
+        if isinstance(options.get("patience"), float | int):
+            options["patience"] /= problem.mdp.step
         return restated(problem, solve(problem.uniform, **options))
 
     return cast(Solve, solved)
@@ -53,7 +57,13 @@ def restated(problem: Problem, found: Solution) -> Solution:
     claimed = _claimed(asked, found, bias)
     account = {name: getattr(found, name) for name in ("counters", "tried", "reason", "stopped", "device")}
     said = {note.remark for note in found.notes}
-    notes = (*found.notes, *(note for note in claimed.notes if note.remark not in said))
+    notes = (
+        *(
+            note._replace(value=note.value * mdp.step) if note.remark in _IN_STEPS else note
+            for note in found.notes
+        ),
+        *(note for note in claimed.notes if note.remark not in said),
+    )
     return replace(claimed, **account, check=found.check, notes=notes, provenance=provenance)
 
 

@@ -58,6 +58,10 @@ class _Options:
     seconds: float | None = option(
         "--seconds", type=POSITIVE, help="Time to stop at, with the best policy by then."
     )
+    patience: float | None = option(
+        "--patience", type=POSITIVE, metavar="STEPS",
+        help="Pass between parts that are best kept apart at least once in so many steps (units of time).",
+    )  # fmt: skip
     seed: int = seed_option("mirror: everything random follows from it.")
     checkpoint: str | None = option("--checkpoint", type=FILE, help="mirror: file to stop at and go on from.")
     as_json: bool = json_option("solution")
@@ -143,7 +147,10 @@ def _solved(problem: fm.Problem, options: _Options) -> fm.Solution:
     if options.steps is not None or options.checkpoint is not None:
         raise click.UsageError("--steps and --checkpoint go with --method mirror")
     watched = None if options.as_json or not sys.stderr.isatty() else show_progress
-    return fm.solve(problem, method=method, tol=tol, seconds=seconds, progress=watched, device=device)
+    return fm.solve(
+        problem, method=method, tol=tol, seconds=seconds, progress=watched, device=device,
+        patience=options.patience,
+    )  # fmt: skip
 
 
 def show_progress(row: dict[str, float]) -> None:

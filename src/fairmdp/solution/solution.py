@@ -55,7 +55,9 @@ class Check(StrEnum):
 class Remark(StrEnum):
     """What a careful reader of a solution should know; ``views.sentences`` has the words."""
 
-    CONNECTED = "connected"  # value: the margin asked of each quota so that classes could be connected
+    CONNECTED = "connected"  # value: what connecting classes costs, in spans of the rewards
+    SLOWEST_PASSAGE = "slowest passage"  # value: units of time in which the rarest passage is made once
+    PATIENCE_TOO_SHORT = "patience too short"  # value: units of time in which passages cannot be made
     RAISED = "raised"  # value: by how much quotas were raised so that the policy's own chain meets them
     MIXED_WITH_UNIFORM = "mixed with uniform"  # value: share of time of the uniform policy
     NEARLY_REDUCIBLE = "nearly reducible"  # value: norm of the deviation matrix

@@ -64,6 +64,7 @@ def solve(
     seconds: float | None = None,
     progress: Progress | None = None,
     device: str = "cpu",
+    patience: float | None = None,
 ) -> Solution:
     """Find the policy of largest gain among those that meet every quota.
 
@@ -88,6 +89,10 @@ def solve(
         ``"cpu"``, or ``"cuda"``: the first GPU, by ``"dual"``, ``"colgen"`` or ``"proximal"``; what is found
         there is certified there and, for a `Problem`, once more on the CPU. Where it cannot be used, a
         `DeviceError` says why.
+    patience
+        Where the best shares are those of parts that never meet, the policy has to pass between them now and
+        then: as often as half of `tol` allows, or at least once in so many steps (units of time), whatever
+        that costs. A note says how rare the rarest passage is.
 
     Returns
     -------
@@ -101,7 +106,7 @@ def solve(
     >>> solve(scenarios.three_state(rho=[0.1, 0.1, 0.25]))
     Solution(optimal, gain=0.443421, upper=0.443421, worst_slack=0)
     """
-    request = Request.of(tol, start, seconds, progress)
+    request = Request.of(tol, start, seconds, progress, patience)
     if not isinstance(problem, Problem) or method == "mirror":
         return solve_on(open_backend(problem, device), request, method)
     found = falls_apart(problem)
@@ -110,7 +115,7 @@ def solve(
         def solve_part(part: Problem) -> Solution:
             return solve_on(open_backend(part, device), request._replace(start=None), method)
 
-        return solve_apart(problem, found, tol=request.tol, deadline=request.deadline, solve=solve_part)
+        return solve_apart(problem, found, request, solve_part)
     solution = solve_on(open_backend(problem, device), request, method)
     return mean_over_runs(problem, solution, request.tol, request.deadline, _worth)
 

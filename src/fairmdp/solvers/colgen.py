@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,13 +19,14 @@ from fairmdp.certificate.claim import Evaluated, certify, certify_infeasible, ev
 from fairmdp.certificate.facts import check_tol
 from fairmdp.certificate.restated import by_uniform_steps
 from fairmdp.deadline import STOPS, Stop, stop_of
-from fairmdp.model.checks import Floats
+from fairmdp.model.checks import Floats, Ints
 from fairmdp.model.problem import Problem
-from fairmdp.solution.solution import Note, Solution, Status
+from fairmdp.solution.solution import Note, Remark, Solution, Status
 from fairmdp.solvers import columns, conflict
 from fairmdp.solvers.columns import EXACT, PENALTIES, Mixture, Search
 from fairmdp.solvers.connect import Spread, connect
 from fairmdp.solvers.infeasible import Witness, ceiling_at_rest
+from fairmdp.solvers.passages import Split, classes_apart, connect_by_passages, slowest_passage, with_passages
 from fairmdp.solvers.prices import price_box, start_from, tightened
 from fairmdp.solvers.request import Progress, Request
 
@@ -39,6 +40,7 @@ class Tuning:
 
     search: columns.Tuning = columns.USUAL
     conflict: conflict.Tuning = conflict.USUAL
+    passage_pairs: int = 20_000  # up to here classes are connected by linear programs
 
 
 USUAL = Tuning()
@@ -104,7 +106,7 @@ def run_colgen(backend: Backend, request: Request, tuning: Tuning = USUAL) -> So
         )  # fmt: skip
         if infeasible is not None:
             return infeasible
-    return _claim(backend, search, request.tol, stopped)
+    return _claim(backend, search, request, stopped, tuning=tuning)
 
 
 def run_unbound(backend: Backend, request: Request) -> Solution | None:
@@ -114,12 +116,12 @@ def run_unbound(backend: Backend, request: Request) -> Solution | None:
     try:
         search.run(np.zeros(backend.n_quotas), 0.8 * request.tol, lambda search: False)
     except STOPS as stop:
-        return _claim(backend, search, request.tol, stop_of(stop))
+        return _claim(backend, search, request, stop_of(stop))
     low, high = tightened(*price_box(backend), _MARGIN * request.tol)
     shares = sum(w * c.shares for w, c in zip(search.weights, search.columns, strict=True))
     if search.upper - search.value > request.tol or (shares < low).any() or (shares > high).any():
         return None
-    return _claim(backend, search, request.tol, Stop.NOT)
+    return _claim(backend, search, request, Stop.NOT)
 
 
 class WarmColumns:
@@ -157,7 +159,7 @@ class WarmColumns:
                 return certify_infeasible(
                     problem, *witness, None, tol=tol, method="colgen", counters=counters
                 )
-        return _claim(backend, search, tol, Stop.NOT, self._evaluated(problem, search.policy()))
+        return _claim(backend, search, self._request, Stop.NOT, self._evaluated(problem, search.policy()))
 
     def _evaluated(self, problem: Problem, policy: Floats) -> Evaluated:
         """What is proved of a policy, known already where it is the last one's: as long as no quota binds."""
@@ -201,10 +203,15 @@ def _hopeless(search: Search) -> bool:
 
 
 def _claim(
-    backend: Backend, search: Search, tol: float, stopped: Stop, evaluated: Evaluated | None = None
+    backend: Backend,
+    search: Search,
+    request: Request,
+    stopped: Stop,
+    evaluated: Evaluated | None = None,
+    tuning: Tuning = USUAL,
 ) -> Solution:
     """What can be proved of the mixture's policy, connected if its chain is not."""
-    h, mu = _witness(search)
+    (h, mu), tol = _witness(search), request.tol
 
     def claim(policy: Any, notes: tuple[Note, ...] = (), known: Evaluated | None = None) -> Solution:
         return certify(
@@ -213,18 +220,41 @@ def _claim(
         )  # fmt: skip
 
     found = claim(search.policy(), known=evaluated)
-    if found.status is not Status.UNDECIDED or stopped:
+    promised = backend.scale * (search.upper - search.value + tol)
+    if stopped or (found.status is not Status.UNDECIDED and found.gap <= 2 * promised):
         return found
+    host = backend.host
+    classes: Sequence[Ints] = ()
+    if host is not None:
+        classes = classes_apart(host.mdp, found.policy, backend.get(search.occupancy()))
+    if host is not None and 1 < len(classes) and host.mdp.n_pairs <= tuning.passage_pairs:
+        split = Split(classes, backend.base + backend.scale * search.upper)
+        joined = connect_by_passages(
+            host,
+            split,
+            lambda x: claim(search.policy_of(backend.put(x))),
+            tol,
+            request.patience,
+            request.deadline,
+        )
+        if joined is not None:
+            return joined
 
     def best(room: Floats) -> Any | None:
         search.master.tighten(*tightened(*price_box(backend), room))
         search.value, _, search.weights, broken = search.master.solve()
         return None if broken > EXACT else search.occupancy()
 
-    spread = _uniform_spread(search)
+    def noted(x: Any, note: Note) -> Solution:
+        return with_passages(host, classes, claim(search.policy_of(x), (note,)))
+
+    patience = request.patience
     connected = connect(
-        backend, found, backend.scale, spread, best, lambda x, note: claim(search.policy_of(x), (note,))
-    )
+        backend, found, backend.scale, _uniform_spread(search), best, noted,
+        lambda solution: patience is None or slowest_passage(solution) <= patience,
+    )  # fmt: skip
+    if patience is not None and slowest_passage(connected) > patience:
+        connected = replace(connected, notes=(*connected.notes, Note(Remark.PATIENCE_TOO_SHORT, patience)))
     return replace(connected, counters={**connected.counters, **search.counters})
 
 

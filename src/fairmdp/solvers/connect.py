@@ -20,12 +20,12 @@ from fairmdp.backends.base import Backend, Bounds
 from fairmdp.backends.cpu.backend import CpuBackend
 from fairmdp.backends.flow_lp import FlowLP
 from fairmdp.certificate.claim import certify, certify_policy
-from fairmdp.chains.chain import Chain
 from fairmdp.chains.policy import policy_of
 from fairmdp.deadline import Deadline, OutOfTimeError, stop_of
 from fairmdp.model.checks import Floats
 from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Note, Remark, Solution, Status
+from fairmdp.solvers.passages import Split, classes_apart, connect_by_passages
 from fairmdp.solvers.prices import price_box, tightened
 
 _MARGIN = 1e-8  # by which a mixture meets its quotas, so that it can be proved; a thousandth of small ones
@@ -57,11 +57,12 @@ def connect(
     spread: Spread,
     best: Callable[[Floats], Any],
     claim: Callable[[Any, Note], Solution],
+    enough: Callable[[Solution], bool] = lambda solution: True,
 ) -> Solution:
     """Mix some of a spread into what a search has found, at the smallest loss that can be proved.
 
     ``best(room)`` is an occupancy that meets the quotas with so much room, (K,), or None; ``claim(x, note)``
-    what is proved of its policy.
+    what is proved of its policy; more is mixed in until that is ``enough``.
     """
     for margin, room in _rooms(asked, found, span):
         x = best(room)
@@ -70,12 +71,19 @@ def connect(
         pull = pull_within(asked, room, spread.shares)
         solution = claim((1 - pull) * x + pull * spread.x, Note(Remark.CONNECTED, margin))
         if solution.status is not Status.UNDECIDED:
-            return solution
+            found = solution
+            if enough(solution):
+                break
     return found
 
 
-def repair(problem: Problem, solution: Solution, *, start: float, deadline: Deadline) -> Solution:
-    """Return a policy whose own chain is fair, at the smallest loss that can be proved, if there is one."""
+def repair(
+    problem: Problem, solution: Solution, *, start: float, deadline: Deadline, patience: float | None = None
+) -> Solution:
+    """Return a policy whose own chain is fair, at the smallest loss that can be proved, if there is one.
+
+    Classes that never meet are connected by passages, each made once in `patience` steps if that is given.
+    """
     lp, backend = FlowLP(problem, problem.mdp.r, deadline=deadline), CpuBackend(problem)
 
     def best(room: Floats) -> Floats | None:
@@ -89,15 +97,19 @@ def repair(problem: Problem, solution: Solution, *, start: float, deadline: Dead
         answer = lp.run()
         return None if answer is None else answer.x
 
-    def claim(x: Floats, note: Note) -> Solution:
+    def claim(x: Floats, *notes: Note) -> Solution:
         return certify_policy(
             problem, policy_of(problem.mdp, x), solution.bias, solution.prices, tol=solution.tol,
-            method=solution.method, counters=solution.counters, notes=(note,),
+            method=solution.method, counters=solution.counters, notes=notes,
         )  # fmt: skip
 
     found, short = solution, -solution.worst_slack
     try:
-        if 0 < short < solution.tol and len(Chain.of(problem.mdp, solution.policy).closed_classes) == 1:
+        classes = classes_apart(problem.mdp, solution.policy, solution.occupancy)
+        if len(classes) > 1:
+            split = Split(classes, solution.upper)
+            found = connect_by_passages(problem, split, claim, solution.tol, patience, deadline) or solution
+        elif 0 < short < solution.tol:
             x = best(np.full(problem.n_quotas, 4 * short))
             found = solution if x is None else claim(x, Note(Remark.RAISED, 4 * short))
         spread = uniform_spread(backend) if found.status is Status.UNDECIDED else None

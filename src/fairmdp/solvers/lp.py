@@ -19,8 +19,9 @@ from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Solution, Status
 from fairmdp.solvers.connect import repair
 from fairmdp.solvers.infeasible import explain
+from fairmdp.solvers.passages import classes_apart
 from fairmdp.solvers.prices import dual_feasible
-from fairmdp.solvers.request import Progress
+from fairmdp.solvers.request import Progress, check_patience
 
 
 @by_uniform_steps
@@ -30,6 +31,7 @@ def solve_lp(
     tol: float = 1e-6,
     algorithm: Algorithm = "simplex",
     seconds: float | None = None,
+    patience: float | None = None,
 ) -> Solution:
     """Best gain under quotas, exactly, as one linear program over occupancies.
 
@@ -55,6 +57,8 @@ def solve_lp(
         without the search for a vertex that often takes longer) or ``"pdlp"``.
     seconds
         Time after which HiGHS is stopped; what it has by then is often no fair policy.
+    patience
+        As for `solve`.
 
     Returns
     -------
@@ -80,7 +84,7 @@ def solve_lp(
     """
     tol, start, deadline = check_tol(tol), time.perf_counter(), Deadline(seconds)
     lp = FlowLP(problem, problem.mdp.r, algorithm=algorithm, deadline=deadline)
-    return _solve(problem, lp, tol=tol, start=start, deadline=deadline)
+    return _solve(problem, lp, tol=tol, start=start, deadline=deadline, patience=check_patience(patience))
 
 
 class WarmLP:
@@ -108,7 +112,15 @@ class WarmLP:
         return _solve(problem, self._lp, tol=self._tol, start=start, deadline=Deadline(None))
 
 
-def _solve(problem: Problem, lp: FlowLP, *, tol: float, start: float, deadline: Deadline) -> Solution:
+def _solve(
+    problem: Problem,
+    lp: FlowLP,
+    *,
+    tol: float,
+    start: float,
+    deadline: Deadline,
+    patience: float | None = None,
+) -> Solution:
     """Run a program and claim what can be proved of its policy, or that there is none."""
     method = "lp" if lp.algorithm == "simplex" else lp.algorithm
     stopped = Stop.NOT
@@ -128,9 +140,13 @@ def _solve(problem: Problem, lp: FlowLP, *, tol: float, start: float, deadline: 
         counters={"iterations": answer.iterations, "seconds": time.perf_counter() - start},
         stopped=stopped,
     )
-    if solution.status is Status.OPTIMAL or stopped:
+    if stopped or (solution.status is Status.OPTIMAL and patience is None):
         return solution
-    return repair(problem, solution, start=start, deadline=deadline)
+    if solution.status is Status.OPTIMAL:
+        classes = classes_apart(problem.mdp, solution.policy, solution.occupancy)
+        if len(classes) == 1:
+            return solution
+    return repair(problem, solution, start=start, deadline=deadline, patience=patience)
 
 
 def _provable(problem: Problem, answer: Answer) -> Answer:

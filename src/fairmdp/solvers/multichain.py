@@ -13,6 +13,7 @@ from fairmdp.solution.solution import Note, Remark, Solution, Status
 from fairmdp.solvers.conflict_apart import explained
 from fairmdp.solvers.multichain_lp import asks_for_the_mean, require_start, solve_multichain_lp
 from fairmdp.solvers.parts import Solve
+from fairmdp.solvers.request import Request
 from fairmdp.solvers.split import solve_every_run
 
 _PROGRAMS = ("lp", "ipm")
@@ -31,15 +32,14 @@ def falls_apart(problem: Problem) -> Components | None:
     return found
 
 
-def solve_apart(
-    problem: Problem, found: Components, *, tol: float, deadline: Deadline, solve: Solve
-) -> Solution:
+def solve_apart(problem: Problem, found: Components, request: Request, solve: Solve) -> Solution:
     """Solve a model that falls apart; ``solve`` is for single components."""
+    tol, deadline, patience = request.tol, request.deadline, request.patience
 
     def answer(asked: Problem) -> Solution:
         if asks_for_the_mean(asked):
-            return solve_multichain_lp(asked, found, tol, deadline)
-        return solve_every_run(asked, found, tol, solve, deadline)
+            return solve_multichain_lp(asked, found, tol, deadline, patience)
+        return solve_every_run(asked, found, tol, solve, deadline, patience=patience)
 
     solution = answer(problem)
     if solution.status is Status.INFEASIBLE:

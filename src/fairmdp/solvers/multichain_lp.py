@@ -15,18 +15,19 @@ from scipy.sparse import csr_array
 
 from fairmdp.backends.ends_lp import EndsAnswer, EndsLP
 from fairmdp.certificate import rounded_ends
-from fairmdp.certificate.claim import certify_infeasible
+from fairmdp.certificate.claim import certify_infeasible, certify_policy
 from fairmdp.certificate.claim_ends import certify_ends
 from fairmdp.certificate.facts import reward_scale
 from fairmdp.chains.chain import Chain
 from fairmdp.chains.components import Components
-from fairmdp.chains.policy import uniform_policy
+from fairmdp.chains.policy import policy_of, uniform_policy
 from fairmdp.deadline import STOPS, Deadline, Stop, stop_of
 from fairmdp.model.checks import Floats, refuse
 from fairmdp.model.problem import Problem
 from fairmdp.solution.ends import Ends
 from fairmdp.solution.solution import Note, Remark, Solution, Status
 from fairmdp.solvers.parts import owed_in_every_run
+from fairmdp.solvers.passages import Split, connect_by_passages
 from fairmdp.solvers.peeling import Stays, best_mixture, peel, stays_of
 from fairmdp.solvers.quotient import Quotient
 from fairmdp.solvers.split import ends_of, groups, inner_policy, stay_ceilings, upper_values
@@ -51,7 +52,11 @@ def require_start(problem: Problem, found: Components) -> None:
 
 
 def solve_multichain_lp(
-    problem: Problem, found: Components, tol: float, deadline: Deadline | None = None
+    problem: Problem,
+    found: Components,
+    tol: float,
+    deadline: Deadline | None = None,
+    patience: float | None = None,
 ) -> Solution:
     """Best mixture of policies under quotas of the mean over runs and of every run, exactly.
 
@@ -65,9 +70,11 @@ def solve_multichain_lp(
         Certified gap, relative to the span of the rewards, up to which the answer is called optimal.
     deadline
         When HiGHS is to stop.
+    patience
+        Steps in which passages inside of a component are to be made once, as for `solvers.solve`.
     """
     require_start(problem, found)
-    search = _Search(problem, found, tol, deadline or Deadline(None))
+    search = _Search(problem, found, tol, deadline or Deadline(None), patience)
     try:
         return search.run()
     except STOPS as stop:
@@ -82,8 +89,11 @@ class _Witness(NamedTuple):
 
 
 class _Search:
-    def __init__(self, problem: Problem, found: Components, tol: float, deadline: Deadline) -> None:
-        self._problem, self._found, self._deadline = problem, found, deadline
+    def __init__(
+        self, problem: Problem, found: Components, tol: float, deadline: Deadline, patience: float | None
+    ) -> None:
+        self._problem, self._found = problem, found
+        self._deadline, self._patience = deadline, patience
         self._quotient = Quotient.of(problem.mdp, found)
         self._owed = owed_in_every_run(problem)
         self._began = time.perf_counter()
@@ -123,6 +133,12 @@ class _Search:
     def _connected(self, first: EndsAnswer, witness: _Witness) -> Solution:
         """Ask for a little more than is owed, and mix in some of the uniform policies of components."""
         problem = self._problem
+        passing = self._passing(first.x)
+        if passing is not None:
+            x, notes = passing
+            solution = self._claim(first, stays_of(problem, self._found, x, self._owed), witness, notes)
+            if solution.status is not Status.UNDECIDED:
+                return solution
         for margin, room in self._rooms(first):
             low, high = problem.at_least, problem.at_most
             lower = np.where(low > 0, np.minimum(low + room, 1), 0)
@@ -149,6 +165,33 @@ class _Search:
         bound = np.maximum(problem.at_least, np.where(problem.at_most < 1, problem.at_most, 0.0))
         for margin in (first, *(m for m in _MARGINS if m > first)):
             yield margin, margin * (bound + 1e-3)
+
+    def _passing(self, x: Floats) -> tuple[Floats, tuple[Note, ...]] | None:
+        """Connect the classes of each component that is split by passages; every mean stays as it is."""
+        problem, mdp, found, tol = self._problem, self._problem.mdp, self._found, float(self._account["tol"])
+        label = np.where(found.internal, found.labels[mdp.s_of], -1)
+        states, pairs = groups(found.labels, found.count), groups(label, found.count)
+        x, notes = x.copy(), set[Note]()
+        for c in stays_of(problem, found, x, self._owed).split:
+            mass = float(x[pairs[c]].sum())
+            inside = x[pairs[c]] / mass
+            counted = np.flatnonzero(np.diff(problem.members[:, pairs[c]].indptr))
+            part = _with_its_means(problem.within(states[c], pairs[c], counted), inside)
+            classes = Chain.of(part.mdp, policy_of(part.mdp, inside)).closed_classes
+
+            def claim(mixed: Floats, part: Problem = part) -> Solution:
+                return certify_policy(
+                    part, policy_of(part.mdp, mixed), np.zeros(part.mdp.n_states), np.zeros(part.n_quotas),
+                    tol=tol, method="multichain",
+                )  # fmt: skip
+
+            split = Split(classes, float(part.mdp.r @ inside))
+            joined = connect_by_passages(part, split, claim, tol, self._patience, self._deadline)
+            if joined is None:
+                return None
+            x[pairs[c]] = mass * joined.occupancy
+            notes.update(joined.notes)
+        return x, tuple(sorted(notes, key=lambda note: -note.value))
 
     def _spread(self, x: Floats, room: Floats) -> Floats:
         """Mix some of the uniform policy into the components that are split."""
@@ -212,3 +255,12 @@ class _Search:
             )  # fmt: skip
         stays = stays_of(problem, self._found, answer.x, self._owed)
         return self._claim(answer, stays, witness, (Note(Remark.AT_THE_EDGE),))
+
+
+def _with_its_means(part: Problem, x: Floats) -> Problem:
+    """Quotas of every run as they are, and instead of those of the mean the shares of an occupancy."""
+    shares = np.clip(part.members @ x, 0.0, 1.0)
+    return part.with_bounds(
+        np.where(part.expected & (part.at_least > 0), shares, part.at_least),
+        np.where(part.expected & (part.at_most < 1), shares, part.at_most),
+    )

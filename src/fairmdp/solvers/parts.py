@@ -74,7 +74,13 @@ def owed_in_every_run(problem: Problem) -> Ints:
 
 
 def solve_part(
-    problem: Problem, states: Ints, pairs: Ints, tol: float, solve: Solve, tuning: Tuning = USUAL
+    problem: Problem,
+    states: Ints,
+    pairs: Ints,
+    tol: float,
+    solve: Solve,
+    tuning: Tuning = USUAL,
+    patience: float | None = None,
 ) -> Part:
     """Solve what is owed in every run on one component."""
     owed = owed_in_every_run(problem)
@@ -89,7 +95,7 @@ def solve_part(
     part = problem.within(states, pairs, kept)
     if kept.size == 0 or pairs.size > tuning.lp_pairs:
         return _spread(problem, kept, _read(part, solve(part)))
-    return _spread(problem, kept, _by_program(part, tol))
+    return _spread(problem, kept, _by_program(part, tol, patience))
 
 
 def _alone(problem: Problem, pair: int, kept: Ints) -> Part:
@@ -104,7 +110,7 @@ def _alone(problem: Problem, pair: int, kept: Ints) -> Part:
     return _none(1, _unit(problem.n_quotas, int(kept[j]), 1.0 if short[j] else -1.0))
 
 
-def _by_program(part: Problem, tol: float) -> Part:
+def _by_program(part: Problem, tol: float, patience: float | None) -> Part:
     """A small component, by a linear program."""
     answer = FlowLP(part, part.mdp.r).run()
     if answer is None:
@@ -114,7 +120,7 @@ def _by_program(part: Problem, tol: float) -> Part:
         return Part(None, -np.inf, np.inf, np.zeros(part.mdp.n_states), np.zeros(part.n_quotas))
     found = certify_policy(part, policy_of(part.mdp, answer.x), answer.h, answer.mu, tol=tol, method="lp")
     if found.status is not Status.OPTIMAL:
-        found = repair(part, found, start=time.perf_counter(), deadline=Deadline(None))
+        found = repair(part, found, start=time.perf_counter(), deadline=Deadline(None), patience=patience)
     return _read(part, found)
 
 

@@ -66,8 +66,9 @@ def _host(backend: Backend) -> Problem:
 
 def _lp(algorithm: Algorithm) -> Run:
     return lambda backend, request: solvers.solve_lp(
-        _host(backend), tol=request.tol, seconds=request.deadline.left, algorithm=algorithm
-    )
+        _host(backend), tol=request.tol, seconds=request.deadline.left, algorithm=algorithm,
+        patience=request.patience,
+    )  # fmt: skip
 
 
 def _not_on_host(backend: Backend) -> str | None:

@@ -56,6 +56,7 @@ def solve_every_run(
     solve: Solve,
     deadline: Deadline | None = None,
     tuning: Tuning = USUAL,
+    patience: float | None = None,
 ) -> Solution:
     """Best policy of those whose every run meets the quotas, from where the model starts.
 
@@ -73,6 +74,8 @@ def solve_every_run(
         When no further component is solved.
     tuning
         See `Tuning`.
+    patience
+        Steps in which passages inside of a component are to be made once, as for `solvers.solve`.
     """
     deadline = deadline or Deadline(None)
     began, work = time.perf_counter(), _Work(problem, found)
@@ -90,7 +93,7 @@ def solve_every_run(
         try:
             for c in todo:
                 deadline.check()
-                work.learn(c, solve_part(problem, *work.inside(c), tol, solve))
+                work.learn(c, solve_part(problem, *work.inside(c), tol, solve, patience=patience))
         except STOPS as stop:
             stopped = stop_of(stop)
             break

@@ -14,6 +14,14 @@ _STOPS = {
 
 _REMARKS = {
     Remark.CONNECTED: "about {0:.0e} of the gain was given up so that the policy's chain is connected",
+    Remark.SLOWEST_PASSAGE: (
+        "the policy passes between parts that are best kept apart, on its rarest passage once in {0:,.0f} "
+        "steps (units of time): its shares take many times that to show, and patience=N passes once in N"
+    ),
+    Remark.PATIENCE_TOO_SHORT: (
+        "no policy was found that meets the quotas and makes each passage between its parts once in "
+        "{0:,.0f} steps (units of time)"
+    ),
     Remark.RAISED: "quotas were raised by {0:.0e} so that the policy's own chain meets them",
     Remark.MIXED_WITH_UNIFORM: "{0:.0%} of the time is the uniform policy's, so that the quotas are met",
     Remark.NEARLY_REDUCIBLE: (
