@@ -126,7 +126,7 @@ def test_simulations_show_the_part():
     )
     solution = solve(problem)
     seen = simulate(problem.mdp, solution.policy, steps=3000, runs=60, quotas=problem.quotas)
-    (row,) = views.simulation_data(problem.units, seen, solution)["quotas"]
+    (row,) = views.simulation_data(problem, seen, solution)["quotas"]
     assert row["share"] == pytest.approx(0.45, abs=5 * row["share_se"])
     assert row["exact_share"] == pytest.approx(0.45, abs=1e-9)
     assert row["at_least"] == 0.45 and 0.4 < row["after_steps"]["5%"] < row["after_steps"]["95%"] < 0.5

@@ -455,7 +455,7 @@ def test_reports_speak_in_the_unit_of_time():
     assert "gain    6.300000 per hour   optimal" in views.solution_text("shop", problem, solution)
     seen = simulate(problem.mdp, solution.policy, steps=2000, runs=20, quotas=problem.quotas)
     assert seen.run_times == pytest.approx(10_000, rel=0.05)
-    text = views.simulation_text("shop", views.simulation_data(problem.units, seen, unit=problem.mdp.per))
+    text = views.simulation_text("shop", views.simulation_data(problem, seen))
     assert "2,000 decisions" in text and "hours on average" in text and " per hour" in text
     assert surprises(problem, solution, seen) == ()
     assert "gain per hour   costs" in views.frontier_text("shop", frontier(problem, "up"))

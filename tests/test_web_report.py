@@ -4,6 +4,7 @@ import re
 
 import pytest
 from browser import Figure, Watch, assert_accessible, browser
+from test_ends_shown import fork
 
 import fairmdp as fm
 import fairmdp.views.notebook  # shows results as tables
@@ -118,6 +119,23 @@ def test_infeasible_solutions_have_a_report_too(run, opened, tmp_path):
     assert "s2 is owed 0.5000" in page.locator("#conflict").text_content()
     assert "s2>=0.47368421" in page.locator("#conflict").text_content()
     assert page.locator("#shares").is_hidden() and page.locator("#frontier").is_hidden()
+
+
+def test_a_report_tells_where_runs_end_and_has_every_policy_of_a_mixture(run, opened, tmp_path):
+    fm.save(fork(expected=True), "fork.toml")
+    run("solve", "fork.toml", "-o", "a.json")
+    assert run("report", "fork.toml", "a.json")[0] == 0
+    page = opened(tmp_path / "a.html")
+    ends = page.locator("#ends tbody tr")
+    assert [row.replace("\u202f", " ") for row in ends.locator("td:nth-child(2)").all_inner_texts()] == [
+        "60.0 %", "40.0 %",
+    ]  # fmt: skip
+    assert ends.locator("th").all_inner_texts() == ["{right}", "{left, pause}"]
+    assert "left side 0.00\u202f% \u2717" in ends.first.inner_text()
+    cells = page.locator("#policy .mark")
+    for choice, taken in ((0, "start: go right 100.00"), (1, "start: go left 100.00")):
+        page.locator("#policy select").select_option(index=choice)
+        assert any(taken in (label or "") for label in [c.get_attribute("aria-label") for c in cells.all()])
 
 
 def test_a_solution_of_another_problem_gets_no_report(run, tmp_path):

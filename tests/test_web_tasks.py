@@ -12,8 +12,8 @@ import pytest
 import fairmdp as fm
 import fairmdp.views.notebook  # shows results as tables
 from fairmdp.frontiers.drawn import Tuning, best_curve
-from fairmdp.views.data import GRAPH_STATES, MOST_STATES
 from fairmdp.views.html import report_html
+from fairmdp.views.policy import GRAPH_STATES, MOST_STATES
 from fairmdp.web import tasks
 from fairmdp.web.edits import Row, solve_command
 from fairmdp.web.server import static_files
@@ -210,7 +210,7 @@ def test_one_bound_that_crosses_the_other_of_the_problem_is_refused_as_it_was_se
 
 def test_large_models_are_cut_to_what_can_be_seen():
     document = ask("solve", Source("garnet", ("n_states=300",)))
-    policy = document["policy"]
+    (policy,) = document["policies"]
     solution = fm.solve(fm.scenarios.garnet(300))
     assert len(policy["states"]) == MOST_STATES and policy["of_states"] == 300 and document["graph"] is None
     seen = np.sort(np.argsort(-solution.visitation)[:MOST_STATES])
@@ -221,7 +221,7 @@ def test_large_models_are_cut_to_what_can_be_seen():
 
 def test_ragged_actions_leave_holes():
     source = Source("jobs", ("queue=2", "capacity=1"))
-    policy = ask("solve", source)["policy"]
+    (policy,) = ask("solve", source)["policies"]
     problem = fm.scenarios.jobs(queue=[2], capacity=1)
     assert sum(p is not None for row in policy["chances"] for p in row) == problem.mdp.n_pairs
     assert (

@@ -65,7 +65,7 @@ def certify(
     fairmdp certify three-state three.json --samples 1000000
     """
     simulator, problem = source.simulator()
-    policy, bar = io.read_kept(solution_file)["policy"], progress(as_json)
+    policy, bar = io.read_kept(solution_file, mixtures=False)["policy"], progress(as_json)
     with opened(**where) as engine:
         proof = fm.certify(
             simulator, policy, problem.quotas, samples=samples, delta=delta, rigorous=rigorous, seed=seed,

@@ -55,11 +55,11 @@ def simulate(source: io.Source, solution_file: str, options: _Options, **where: 
     model = problem.mdp if known else simulator
     with opened(**where) as engine:
         seen = fm.simulate(
-            model, kept["policy"], steps=options.steps, runs=options.runs, seed=options.seed,
-            starts=source.start, quotas=problem.quotas, engine=engine,
+            model, kept["policy"] if solution is None else solution, steps=options.steps, runs=options.runs,
+            seed=options.seed, starts=source.start, quotas=problem.quotas, engine=engine,
         )  # fmt: skip
     odd = () if solution is None or not known else fm.surprises(problem, solution, seen)
-    data = views.simulation_data(problem.units, seen, solution, odd, problem.mdp.per)
+    data = views.simulation_data(problem, seen, solution, odd)
     click.echo(views.as_json(data) if options.as_json else views.simulation_text(source.target, data))
     if not seen.finished:
         sys.exit(STOPPED)

@@ -125,11 +125,15 @@ def solve(source: io.Source, options: _Options) -> None:
 
 def _write_policy(problem: fm.Problem, solution: fm.Solution, options: _Options) -> None:
     """Write the policy in the formats that were asked for, and say so."""
+    policy, saved = fm.Policy.of(problem, solution), []
     if options.policy is not None:
-        fm.Policy.of(problem, solution).save(options.policy)
+        policy.save(options.policy)
+        saved.append(options.policy)
     if options.strategy is not None:
-        fm.save_strategy(problem, solution, options.strategy)
-    for path in filter(None, (options.policy, options.strategy)):
+        paths = fm.save_strategy(problem, solution, options.strategy)
+        drawn = [f", to be followed by {weight:.6g} of all runs" for weight in policy.weights]
+        saved += [path + (drawn[m] if policy.is_mixture else "") for m, path in enumerate(paths)]
+    for path in saved:
         if not options.as_json:
             click.echo(f"  saved   {path}")
 
@@ -162,7 +166,7 @@ def show_progress(row: dict[str, float]) -> None:
 
 def _draw(plot: str, problem: fm.Problem, solution: fm.Solution) -> Axes:
     if plot == "policy":
-        return views.plots.plot_policy(problem.mdp, solution.policy)
+        return views.plots.plot_policy(problem.mdp, fm.Policy.of(problem, solution))
     if plot == "graph":
         return views.plots.plot_graph(problem.mdp, solution.occupancy)
     return views.plots.plot_shares(problem, {"fair": solution.shares})

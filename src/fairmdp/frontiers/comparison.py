@@ -113,7 +113,7 @@ def compare(
             continue
         found = solve_welfare(problem.with_sets_unbounded(), objective, over=over)
         if found.status in _PROVED:
-            columns[label] = found.policy
+            columns[label] = Policy.of(problem, found)
         else:
             left_out.append(f"{label}, because its best policy is not known: it is {found.status.value}")
     own = {name: Policy.of(problem, given) for name, given in (policies or {}).items()}
@@ -123,19 +123,26 @@ def compare(
     seen = {}
     for name, policy in (columns | own).items():
         try:
-            seen[name] = readout(problem, policy.array if isinstance(policy, Policy) else policy, over)
+            seen[name] = _read(problem, policy, over)
         except ProblemError as why:
             left_out.append(f"{name}, because {why}")
     return Comparison(seen, tuple(left_out), problem.mdp.per)
 
 
-def _ours(problem: Problem) -> dict[str, Any]:
+def _ours(problem: Problem) -> dict[str, Policy]:
     """Policies that every comparison has."""
     found: dict[str, Solution] = {"fair": solve(problem), FREE: solve(problem.without_quotas())}
     weighted = problem.weighted
     in_reach = found["fair"].has_policy or not weighted.any()  # else weights may stand in its way
     if in_reach and not weighted.all():
         found["max-min"] = solve_max_min(problem)
-    columns = {name: s.policy for name, s in found.items() if s.status in _PROVED}
-    columns["uniform"] = uniform_policy(problem.mdp)
+    columns = {name: Policy.of(problem, s) for name, s in found.items() if s.status in _PROVED}
+    columns["uniform"] = Policy.of(problem, uniform_policy(problem.mdp))
     return columns
+
+
+def _read(problem: Problem, policy: Policy, over: Iterable[str] | None) -> Readout:
+    """How a policy treats the groups; of a mixture, in the mean over what is drawn."""
+    if policy.is_mixture:
+        return readout(problem, policy.parts, over, weights=policy.weights)
+    return readout(problem, policy.array, over)

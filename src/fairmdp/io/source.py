@@ -270,8 +270,8 @@ def number(text: str, where: str) -> float:
         raise SourceError(f"{where}: {text!r} is not a number") from None
 
 
-def read_kept(path: str) -> Mapping[str, Any]:
-    """What a file of `solve` or `learn` holds; its policy is there for certain."""
+def read_kept(path: str, *, mixtures: bool = True) -> Mapping[str, Any]:
+    """What a file of `solve` or `learn` holds; its policy is there for certain, or those of a mixture."""
     try:
         kept = json.loads(read_bytes(path, MAX_BYTES))
     except FormatError:
@@ -281,6 +281,13 @@ def read_kept(path: str) -> Mapping[str, Any]:
     if isinstance(kept, dict) and kept.get("status") == "infeasible":
         raise ProblemError(f"{path}: the quotas were found infeasible, there is no policy to run")
     policy = kept.get("policy") if isinstance(kept, dict) else None
+    if isinstance(policy, list) and isinstance(kept.get("ends"), dict) and "policies" in kept["ends"]:
+        if not mixtures:
+            raise ProblemError(
+                f"{path}: this is a mixture of policies, and one is certified at a time\n"
+                "  in Python, give fm.certify each of Solution.load(path).ends.policies"
+            )
+        return kept
     if not isinstance(policy, list) or not all(isinstance(share, int | float) for share in policy):
         raise FormatError(f"{path}: there is no policy in it\n  give a file that solve or learn has kept")
     return kept

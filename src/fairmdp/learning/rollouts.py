@@ -81,15 +81,27 @@ class _Plan:
 
 
 class Walks:
-    """Rollouts of one policy, side by side."""
+    """Rollouts of one policy, (SA,), side by side; of several, (M, SA), each follows one of them."""
 
-    def __init__(self, simulator: Simulator, mdp: MDP, pi: Floats, seed: np.random.SeedSequence) -> None:
+    def __init__(
+        self,
+        simulator: Simulator,
+        mdp: MDP,
+        pi: Floats,
+        seed: np.random.SeedSequence,
+        follows: Ints | int = 0,
+    ) -> None:
         self._simulator, self._mdp, self._rng = simulator, mdp, np.random.default_rng(seed)
-        self._ladder = ladder(mdp, pi)
+        # Ladders of several policies stand one above the other.
+        self._ladder = np.concatenate(
+            [m * mdp.n_states + ladder(mdp, each) for m, each in enumerate(np.atleast_2d(pi))]
+        )
+        self._below, self._pairs_below = follows * mdp.n_states, follows * mdp.n_pairs
 
     def step(self, states: Ints) -> tuple[Ints, Ints, Floats]:
         """Pair that each rollout takes, its next state and its reward, (W,) each."""
-        pairs = np.searchsorted(self._ladder, states + self._rng.random(states.size), side="right")
+        rungs = states + self._below + self._rng.random(states.size)
+        pairs = np.searchsorted(self._ladder, rungs, side="right") - self._pairs_below
         return pairs, *self._simulator.sample(states, pairs - self._mdp.pair_ptr[states], self._rng)
 
 

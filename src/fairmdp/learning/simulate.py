@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, diags_array, hstack
 
-from fairmdp.chains.chain import Chain
-from fairmdp.chains.policy import checked_policy
+from fairmdp.certificate.course import course_of
 from fairmdp.errors import ProblemError
 from fairmdp.learning.counts import CHUNK, Engine, Seed, seed_stream
 from fairmdp.learning.rollouts import Walks
@@ -32,6 +31,7 @@ from fairmdp.model.problem import Problem
 from fairmdp.model.quota import Quota
 from fairmdp.model.simulator import CheckedSimulator, Simulator, shell_model
 from fairmdp.model.transitions import EXACT_SUM_TOL
+from fairmdp.policy.policy import Policy
 from fairmdp.tables import Table
 
 SIMULATING = 2
@@ -70,8 +70,10 @@ class Simulation(ReadOnly):
         How much time the condition of each conditional quota had: mean over the runs.
     run_masses : ndarray
         The same in each run after all of its steps, (R, conditions).
-    starts : ndarray
-        First state of each run, (R,).
+    starts, last : ndarray
+        First state of each run, and the one that it has come to, (R,).
+    follows : ndarray
+        Which policy of a mixture each run has drawn, (R,); 0 of a policy that is none.
     finished : bool
         Whether all runs took all steps; an interrupt keeps those that did.
     seconds : float
@@ -93,6 +95,8 @@ class Simulation(ReadOnly):
     runs: int
     run_times: Floats
     starts: Ints
+    last: Ints
+    follows: Ints
     finished: bool
     seconds: float
     notes: tuple[str, ...] = ()
@@ -142,7 +146,7 @@ class Simulation(ReadOnly):
 
 def simulate(
     model: MDP | Simulator,
-    policy: ArrayLike,
+    policy: Any,
     *,
     steps: int,
     runs: int = 100,
@@ -159,7 +163,8 @@ def simulate(
     model
         An MDP, or a simulator.
     policy
-        Probability of each pair given its state, (SA,).
+        Probability of each pair given its state, (SA,), or whatever else `Policy.of` takes. Of a mixture each
+        run draws one policy when it begins, and follows it to its end.
     steps
         Length of a run; in a model whose steps take time these are decisions, and what a run has seen is
         weighed with their mean durations.
@@ -202,12 +207,17 @@ def simulate(
     known = isinstance(model, MDP)
     simulator: Simulator = model.simulator() if isinstance(model, MDP) else CheckedSimulator(model)
     problem = Problem(model if isinstance(model, MDP) else shell_model(simulator), quotas)
-    pi = checked_policy(problem.mdp, policy)
+    given = Policy.of(problem.mdp, policy)
     seeds = seed_stream(seed, SIMULATING)
-    first = _starts(problem.mdp, starts, runs, np.random.default_rng(next(seeds)))
-    parts = zip(seeds, np.split(first, range(tuning.together, runs, tuning.together)), strict=False)
-    seen = _kept(engine(partial(_run, simulator, problem, pi, steps, tuning), parts))
-    first = np.concatenate([part.first for part in seen])
+    rng = np.random.default_rng(next(seeds))
+    first = _starts(problem.mdp, starts, runs, rng)
+    follows = _drawn(given, runs, rng)
+    cuts = range(tuning.together, runs, tuning.together)
+    parts = zip(seeds, zip(np.split(first, cuts), np.split(follows, cuts), strict=True), strict=False)
+    seen = _kept(engine(partial(_run, simulator, problem, given.parts, steps, tuning), parts))
+    first, last, follows = (
+        np.concatenate([getattr(part, name) for part in seen]) for name in ("first", "last", "follows")
+    )
     whole = np.concatenate([part.after_all for part in seen])  # (R, K + conditions + 1)
     late = np.concatenate([part.long_run for part in seen])
     K, masses = problem.n_quotas, late[:, problem.n_quotas : -1].mean(axis=0).tolist()
@@ -227,9 +237,11 @@ def simulate(
         runs=first.size,
         run_times=times,
         starts=first,
+        last=last,
+        follows=follows,
         finished=first.size == runs and seen[-1].finished,
         seconds=time.perf_counter() - began,
-        notes=_notes(problem.mdp, pi) if known else (),
+        notes=_notes(problem.mdp, given, first) if known else (),
         conditions=tuple(
             ConditionalShare(c.quota, c.bound, c.least, mass)
             for c, mass in zip(problem.conditions, masses, strict=True)
@@ -241,8 +253,9 @@ def simulate(
 class _Seen:
     """Sums over each run of what quotas count, of time and of rewards, those of the burn-in apart."""
 
-    def __init__(self, problem: Problem, first: Ints, burn_in: int) -> None:
-        self.first, self.burn_in, self.steps, self.finished = first, burn_in, 0, True
+    def __init__(self, problem: Problem, first: Ints, follows: Ints, burn_in: int) -> None:
+        self.first, self.last, self.follows = first, first, follows
+        self.burn_in, self.steps, self.finished = burn_in, 0, True
         tau = problem.mdp.durations
         conditions = [np.isin(np.arange(problem.mdp.n_pairs), c.of) for c in problem.conditions]
         columns = [problem.members.T, *(of[:, None] for of in conditions), np.ones((problem.mdp.n_pairs, 1))]
@@ -285,21 +298,22 @@ def _per_time(sums: Floats) -> Floats:
 def _run(
     simulator: Simulator,
     problem: Problem,
-    pi: Floats,
+    policies: Floats,
     steps: int,
     tuning: Tuning,
-    task: tuple[np.random.SeedSequence, Ints],
+    task: tuple[np.random.SeedSequence, tuple[Ints, Ints]],
 ) -> _Seen:
     """Some of the runs, in blocks that end with the burn-in or with the memory for them."""
-    seed, states = task
-    walks = Walks(simulator, problem.mdp, pi, seed)
-    seen = _Seen(problem, states, int(tuning.burn_in * steps))
+    seed, (states, follows) = task
+    walks = Walks(simulator, problem.mdp, policies, seed, follows)
+    seen = _Seen(problem, states, follows, int(tuning.burn_in * steps))
     block = max(tuning.held // states.size, 1)
     pairs, rewards = np.empty((block, states.size), np.int64), np.empty((block, states.size))
     filled = 0
     try:
         for t in range(1, steps + 1):
             pairs[filled], states, rewards[filled] = walks.step(states)
+            seen.last = states
             filled += 1
             if filled == block or t in (seen.burn_in, steps):
                 seen.add(pairs[:filled], rewards[:filled])
@@ -337,11 +351,20 @@ def _starts(mdp: MDP, starts: Any, runs: int, rng: np.random.Generator) -> Ints:
     return first
 
 
-def _notes(mdp: MDP, pi: Floats) -> tuple[str, ...]:
-    classes = len(Chain.of(mdp, pi).closed_classes)
+def _drawn(policy: Policy, runs: int, rng: np.random.Generator) -> Ints:
+    """Which policy of a mixture each run follows, (R,)."""
+    if not policy.is_mixture:
+        return np.zeros(runs, np.int64)
+    return rng.choice(len(policy.weights), size=runs, p=policy.weights / policy.weights.sum())
+
+
+def _notes(mdp: MDP, policy: Policy, starts: Ints) -> tuple[str, ...]:
+    began = mdp.with_initial(np.bincount(starts, minlength=mdp.n_states) / starts.size)
+    classes = sum(course_of(began, part).n_classes for part in policy.parts)
     if classes == 1:
         return ()
+    drawn = f"each run has drawn one of {len(policy.weights)} policies, and " if policy.is_mixture else ""
     return (
-        f"the policy's chain has {classes} closed classes: shares depend on where a run begins, "
-        "and the means speak of these starts only",
+        f"{drawn}a run may end in any of {classes} closed classes: its shares depend on which, "
+        "and the means are over runs with these starts",
     )

@@ -35,7 +35,9 @@ def surprises(problem: Problem, solution: Solution, seen: Simulation) -> tuple[s
     if solution.provenance.get("problem") != problem.digest:
         found.append("the solution is of another model or other quotas; its exact values are not of this one")
     mdp, units = problem.mdp, problem.units
-    exact = dict(zip(solution.quota_names, units.values(solution.shares).tolist(), strict=True))
+    # The shares of a solution about runs from the start are those of the worst of them.
+    known = solution.shares if solution.ends is None else problem.members @ solution.occupancy
+    exact = dict(zip(solution.quota_names, units.values(known).tolist(), strict=True))
     shares, errors = units.values(seen.shares).tolist(), units.spans(seen.share_se).tolist()
     watched: list[tuple[str, float, float, float, Any]] = [
         ("gain", solution.gain, seen.gain, seen.gain_se, mdp.rates)
@@ -46,12 +48,19 @@ def surprises(problem: Problem, solution: Solution, seen: Simulation) -> tuple[s
     for what, due, mean, error, collected in watched:
         off = abs(mean - due)
         if off > _SURPRISING * error + 1e-9 * max(1.0, abs(due)) and len(found) < _MOST:
-            ends = _end_effect(mdp, solution.policy, collected) / seen.run_times.min() / _KEPT
-            why = f"where runs begin and end may shift it by {ends:.1g}; take more steps"
-            if off > ends + _SURPRISING * error:
-                why = "that is no accident"
+            why = _why(mdp, solution, seen, collected, off - _SURPRISING * error)
             found.append(f"{what} {mean:.4f} is {off:.1g} off, beyond its error bar: {why}")
     return tuple(found)
+
+
+def _why(mdp: MDP, solution: Solution, seen: Simulation, collected: Any, beyond: float) -> str:
+    """What may have moved a mean so far beyond its error bar."""
+    if solution.ends is not None:
+        return "runs may still have been on their way to where they end; take more steps"
+    ends = _end_effect(mdp, solution.policy, collected) / seen.run_times.min() / _KEPT
+    if beyond > ends:
+        return "that is no accident"
+    return f"where runs begin and end may shift it by {ends:.1g}; take more steps"
 
 
 def _end_effect(mdp: MDP, policy: Floats, collected: Any) -> float:

@@ -67,10 +67,10 @@ class Policy(ReadOnly):
         model
             An `MDP`, a `Problem`, or a simulator, whose states are numbers.
         given
-            A `Solution` or what else has a ``policy``; probabilities of the pairs, (SA,); another `Policy`,
-            matched by names; a mapping from states, or a function of a state, to an action or to
-            ``{action: probability}``. A function gets the name of a state, or its number where the model has
-            no names.
+            A `Solution`, which may be a mixture, or what else has a ``policy``; probabilities of the pairs,
+            (SA,); another `Policy`, matched by names; a mapping from states, or a function of a state, to an
+            action or to ``{action: probability}``. A function gets the name of a state, or its number where
+            the model has no names.
 
         Raises
         ------
@@ -82,6 +82,10 @@ class Policy(ReadOnly):
             mdp = shell_model(CheckedSimulator(mdp))
         labels = Labels.of(mdp)
         if not isinstance(given, Policy):
+            ends = getattr(given, "ends", None)
+            if ends is not None and ends.policies is not None:
+                parts = np.array([stationary_on(mdp, each) for each in ends.policies])
+                return cls(labels, parts, ends.weights)
             given = getattr(given, "policy", given)
         if isinstance(given, Policy):
             return given if given.labels == labels else given._renamed(mdp)

@@ -14,18 +14,18 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from fairmdp.certificate import FAIR_TOL, Verdict
 from fairmdp.certificate.readout import Readout
-from fairmdp.model.checks import Floats, Ints, counted
+from fairmdp.model.checks import Floats, counted
 from fairmdp.model.conditional import VOID, Condition
 from fairmdp.model.problem import Problem
 from fairmdp.model.weights import Units
 from fairmdp.solution.file import plain, solution_to_dict
 from fairmdp.solution.solution import Solution, Status, slacks
 from fairmdp.views.conflict import infeasible_data
-from fairmdp.views.format import NOTHING
+from fairmdp.views.ends import ends_data, seen_ends
+from fairmdp.views.policy import GRAPH_STATES, graph_data, policies_data
 from fairmdp.views.sentences import method_text, note_texts
 
 if TYPE_CHECKING:  # a small solve does without them
@@ -34,15 +34,6 @@ if TYPE_CHECKING:  # a small solve does without them
     from fairmdp.learning.simulate import Simulation
 
 Json = dict[str, Any]
-
-MOST_STATES = 40
-"""States of a policy that are drawn; those most visited."""
-
-MOST_ACTIONS = 40
-"""Actions of a policy that are drawn."""
-
-GRAPH_STATES = 24
-"""States up to which a model is drawn as a graph."""
 
 _PROVED = (Status.OPTIMAL, Status.FEASIBLE)
 
@@ -94,6 +85,7 @@ def summary(solution: Solution, *, most: int | None = None) -> Json:
         "method": method_text(solution),
         "notes": note_texts(solution),
         "seconds": solution.counters.get("seconds"),
+        "ends": ends_data(solution),
         "of_quotas": len(rows),
         "quotas": [
             {
@@ -122,6 +114,7 @@ def solution_data(
         # Bounds as they were stated, to the last digit.
         exact = {"at_least": float(lower[k]), "at_most": float(upper[k])}
         row |= exact | {"free_share": float(stated[k]), "unit": shown_unit(problem, k)}
+        row["expected"] = solution.ends is not None and bool(problem.expected[k])
     comparison = None
     if free and known and proved and problem.n_quotas:
         comparison = _beside(problem, {"with quotas": solution, "without quotas": free})
@@ -134,8 +127,8 @@ def solution_data(
         "same_gain": bool(np.ptp(problem.mdp.rates) == 0),
         "all_weighted": bool(problem.weighted.all()) and not problem.conditions,
         "compare": comparison,
-        "policy": _policy(problem, solution) if solution.has_policy else None,
-        "graph": _graph(problem, solution) if proved and problem.mdp.n_states <= GRAPH_STATES else None,
+        "policies": policies_data(problem, solution) if solution.has_policy else [],
+        "graph": graph_data(problem, solution) if proved and problem.mdp.n_states <= GRAPH_STATES else None,
         "infeasible": None if why is None else infeasible_data(problem, solution, why),
     }
 
@@ -225,14 +218,13 @@ def certificate_data(units: Units, proof: CertifiedPolicy) -> Json:
 
 
 def simulation_data(
-    units: Units,
-    seen: Simulation,
-    solution: Solution | None = None,
-    surprises: Iterable[str] = (),
-    unit: str | None = None,
+    problem: Problem, seen: Simulation, solution: Solution | None = None, surprises: Iterable[str] = ()
 ) -> Json:
     """What independent runs of a policy have seen, beside the exact values if they are known."""
+    units = problem.units
     exact = {} if solution is None else {row.name: row.share for row in solution.quotas}
+    if solution is not None and solution.ends is not None:  # its shares are those of the worst runs
+        exact = dict(zip(problem.names, problem.stated_shares(solution.occupancy).tolist(), strict=True))
     quantiles, met = units.values(seen.quantiles((0.05, 0.5, 0.95))), seen.met
     stated = _fields(seen, ("shares", "share_se", "at_least", "at_most"), units)
     for c, masses in zip(seen.conditions, seen.run_masses.T, strict=True):
@@ -250,7 +242,8 @@ def simulation_data(
         "fairmdp_simulation": 1,
         **_taken(seen, "runs", "steps", "finished", "gain", "gain_se", "met_all"),
         "mean_time": float(seen.run_times.mean()),
-        "per": unit,
+        "per": problem.mdp.per,
+        "ends": None if solution is None else seen_ends(solution, seen.follows, seen.last),
         "exact_gain": None if solution is None else solution.gain,
         "quotas": [
             {
@@ -378,65 +371,3 @@ def _beside(problem: Problem, solutions: Mapping[str, Solution]) -> list[Json]:
             row |= {"least": least, "least_name": name, "difference": seen.difference(), "jain": seen.jain}
         rows.append(row)
     return rows
-
-
-def _policy(problem: Problem, solution: Solution) -> Json:
-    """Probabilities by state and action, for the states most visited."""
-    mdp, policy = problem.mdp, solution.policy
-    states = _most_visited(solution.visitation)
-    pairs = [range(int(mdp.pair_ptr[s]), int(mdp.pair_ptr[s + 1])) for s in states]
-    used: dict[str, float] = {}
-    for i in (i for own in pairs for i in own):
-        used[mdp.action_name(i)] = used.get(mdp.action_name(i), 0.0) + float(solution.occupancy[i])
-    kept = set(sorted(used, key=lambda action: -used[action])[:MOST_ACTIONS])
-    actions = [action for action in used if action in kept]
-    column = {action: a for a, action in enumerate(actions)}
-    chances: list[list[float | None]] = []
-    mix: list[dict[str, float]] = []
-    for own in pairs:
-        row: list[float | None] = [None] * len(actions)
-        mix.append({mdp.action_name(i): float(policy[i]) for i in own if policy[i] > NOTHING})
-        for i in own:
-            if mdp.action_name(i) in column:
-                row[column[mdp.action_name(i)]] = float(policy[i])
-        chances.append(row)
-    return {
-        "states": [mdp.state_name(int(s)) for s in states],
-        "visitation": solution.visitation[states],
-        "actions": actions,
-        "chances": chances,
-        "mix": mix,
-        "of_states": mdp.n_states,
-        "of_actions": len(used),
-        "random": int((np.add.reduceat(policy > NOTHING, mdp.pair_ptr[:-1]) > 1).sum()),
-    }
-
-
-def _most_visited(visitation: Floats) -> Ints:
-    """Numbers of the states that are drawn, ascending; of equals the first."""
-    if visitation.size <= MOST_STATES:
-        return np.arange(visitation.size)
-    least = np.partition(visitation, -MOST_STATES)[-MOST_STATES]
-    more, level = np.flatnonzero(visitation > least), np.flatnonzero(visitation == least)
-    return np.sort(np.concatenate([more, level[: MOST_STATES - more.size]]))
-
-
-def _graph(problem: Problem, solution: Solution) -> Json:
-    """States with their shares, and the long-run flow between them, in parts of all steps."""
-    mdp = problem.mdp
-    often = solution.occupancy
-    if mdp.durations is not None:
-        often = often / mdp.durations / (often / mdp.durations).sum()
-    of_state = csr_array((often, mdp.s_of, np.arange(mdp.n_pairs + 1)), mdp.P.shape).T
-    flow = (of_state @ mdp.P).tocoo()
-    rewards = np.bincount(mdp.s_of, mdp.per_step(solution.policy) * mdp.rates, mdp.n_states)
-    return {
-        "states": [mdp.state_name(s) for s in range(mdp.n_states)],
-        "shares": solution.visitation,
-        "rewards": rewards,
-        "edges": [
-            {"from": int(s), "to": int(t), "flow": float(f)}
-            for s, t, f in zip(*flow.coords, flow.data, strict=True)
-            if f > FAIR_TOL
-        ],
-    }

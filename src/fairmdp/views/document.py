@@ -31,7 +31,7 @@ def problem_view(problem: Problem, name: str) -> Json:
 def solution_view(problem: Problem, solution: Solution, free: Solution) -> Json:
     """What was found, beside the solution without quotas; what is not proved is not drawn."""
     document = plain(solution_data(problem, solution, free))
-    return document | {"policy": None} if solution.status is Status.UNDECIDED else document
+    return document | {"policies": []} if solution.status is Status.UNDECIDED else document
 
 
 def frontier_view(problem: Problem, curve: Frontier) -> Json:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fairmdp.io import save
 from fairmdp.model.problem import Problem
+from fairmdp.policy.policy import Policy
 from fairmdp.solution.solution import Solution
 from fairmdp.tables import Table
 from fairmdp.views.data import solution_data, solution_json
@@ -31,13 +32,10 @@ def export(problem: Problem, kind: str, solved: Callable[[], Solution]) -> bytes
 
 
 def policy_csv(problem: Problem, solution: Solution) -> str:
-    """A policy as CSV, one row per state-action pair."""
-    mdp = problem.mdp
-    states = (mdp.state_name(int(s)) for s in mdp.s_of)
-    actions = (mdp.action_name(i) for i in range(mdp.n_pairs))
-    numbers = solution.policy.tolist(), solution.occupancy.tolist()
-    head = ("state", "action", "probability", "share_of_time")
-    return Table.of(head, zip(states, actions, *numbers, strict=True)).to_csv()
+    """A policy as CSV, one row per state-action pair; of a mixture one per pair of each of its policies."""
+    policy = Policy.of(problem, solution)
+    shares = [] if policy.is_mixture else [("share_of_time", solution.occupancy.tolist())]
+    return Table([*policy.to_table().items(), *shares]).to_csv()
 
 
 def quotas_csv(problem: Problem, solution: Solution) -> str:

@@ -67,6 +67,8 @@ def report_html(
         answer["quotas"] = [answer["quotas"][k] for k in tight]
         kept = {row["name"] for row in answer["quotas"]}
         asked["quotas"] = [quota for quota in asked["quotas"] if quota["name"] in kept]
+    curves, missing = _curves(problem, solution, quotas)
+    answer["notes"] += missing
     document = {
         "byline": ", ".join(filter(None, (occasion.author, occasion.date))),
         "unit": occasion.gain_unit(problem),
@@ -74,13 +76,27 @@ def report_html(
         "problem": asked,
         "answer": answer,
         "verdict": verdict_view(problem, verdict),
-        "curves": [
-            frontier_view(problem, best_curve(problem, problem.names[k], _bound(problem, solution, k)))
-            for k in _moving(problem, solution, quotas)
-        ],
+        "curves": curves,
         "provenance": _provenance(solution),
     }
     return _page(document)
+
+
+def _curves(
+    problem: Problem, solution: Solution, quotas: Sequence[str] | None
+) -> tuple[list[Json], list[str]]:
+    """Frontiers, and of those that nobody asked for and that are not proved a word."""
+    curves, missing = [], []
+    for k in _moving(problem, solution, quotas):
+        name = problem.names[k]
+        try:
+            curves.append(frontier_view(problem, best_curve(problem, name, _bound(problem, solution, k))))
+        except ProblemError as error:
+            if quotas:
+                raise
+            why = str(error).partition("\n")[0]
+            missing.append(f"what the quota {name} costs at other bounds is not drawn: {why}")
+    return curves, missing
 
 
 def _moving(problem: Problem, solution: Solution, quotas: Sequence[str] | None) -> list[int]:

@@ -17,6 +17,7 @@ from fairmdp.frontiers import Comparison, Frontier, FrontierGrid
 from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Solution, Status
 from fairmdp.views.data import frontier_data, quotas_data, summary
+from fairmdp.views.ends import ends_lines
 from fairmdp.views.format import MAX_ROWS, asked, fixed, price, slack, worst_slack
 from fairmdp.views.text import comparison_text, grid_text
 
@@ -41,7 +42,9 @@ def solution_html(solution: Solution) -> str:
     if data["status"] != Status.INFEASIBLE:
         gain, upper = fixed(data["gain"], 6), fixed(data["upper"], 6)
         head += f". Gain {gain}, at most {upper}; {worst_slack(data['worst_slack'])}"
-    return _box(head, _table(("quota", "share", "asked", "slack", "price"), rows, data["of_quotas"]))
+    ends = "".join(f"<p>{escape(line.strip())}</p>" for line in ends_lines(data["ends"]) if line)
+    table = _table(("quota", "share", "asked", "slack", "price"), rows, data["of_quotas"])
+    return _box(head, table + ends)
 
 
 def frontier_html(curve: Frontier) -> str:

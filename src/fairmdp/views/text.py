@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fairmdp.certificate import Verdict
+from fairmdp.certificate import FAIR_TOL, Verdict
 from fairmdp.model.checks import counted
 from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Solution, Status
 from fairmdp.views.data import Json, comparison_data, frontier_data, grid_data, solution_data, verdict_data
+from fairmdp.views.ends import ends_lines, seen_lines
 from fairmdp.views.format import (
     MAX_ROWS,
     asked,
@@ -43,7 +44,8 @@ def solution_text(name: str, problem: Problem, solution: Solution, free: Solutio
     if data["status"] == Status.INFEASIBLE:
         lines += infeasible_lines(data["infeasible"])
     else:
-        lines += [*_gain_lines(data), "", *_quota_table(data), "", *policy_lines(data["policy"])]
+        lines += [*_gain_lines(data), "", *_quota_table(data), *ends_lines(data["ends"], _per(data)), ""]
+        lines += policies_lines(data["policies"])
     return "\n".join([*lines, *_notes(data)])
 
 
@@ -232,6 +234,7 @@ def simulation_text(source: str, data: Json) -> str:
     ]
     if len(rows) > 2:
         lines += ["", f"  all quotas are met {late} in {data['met_all']:.0%} of runs"]
+    lines += seen_lines(data["ends"])
     return "\n".join([*lines, *_notes(data)])
 
 
@@ -274,21 +277,34 @@ def _quota_table(data: Json) -> list[str]:
         shown = fixed(row["share"]), asked(row["asked"]), room, price(row["price"])
         said = [words.get(row["state"], "")]
         if row["condition"] is not None and row["state"] != "void":
-            said.append(f"of {percent(row['condition'])} of the time")
+            part = "all" if row["condition"] > 1 - FAIR_TOL else f"{percent(row['condition'])} of"
+            said.append(f"of {part} the time")
+        if row["expected"]:
+            said.append("in the mean over runs")
         rows.append([row["name"], *shown, ", ".join(filter(None, said))])
     return [*_table(rows), *_more(data["of_quotas"], "quotas with more slack")]
 
 
-def policy_lines(policy: Json) -> list[str]:
+def policies_lines(policies: Sequence[Json]) -> list[str]:
+    """What a run does: one policy, or each of those of which it draws one."""
+    if len(policies) == 1:
+        return policy_lines(policies[0])
+    lines = [f"  a run draws one of {len(policies)} policies at its start, and keeps it:"]
+    for m, policy in enumerate(policies):
+        lines += policy_lines(policy, f"{m + 1}: {percent(policy['weight'])}")
+    return lines
+
+
+def policy_lines(policy: Json, head: str = "policy") -> list[str]:
     """What a policy does in each state, or in how many it is random."""
     random, states = policy["random"], policy["of_states"]
     if states > MAX_ROWS:
         rest = ", deterministic in the others" if random < states else ""
-        return [f"  policy  random in {random} of {states} states{rest} (--policy FILE writes it)"]
+        return [f"  {head:6}  random in {random} of {states} states{rest} (--policy FILE writes it)"]
     cells: list[list[str]] = []
     for state, used in zip(policy["states"], policy["mix"], strict=True):
         mix = [action + (f" {percent(p)}" if len(used) > 1 else "") for action, p in used.items()]
-        cells.append(["" if cells else "policy", f"{state}: {', '.join(mix)}"])
+        cells.append(["" if cells else head, f"{state}: {', '.join(mix)}"])
     return columns(cells)
 
 

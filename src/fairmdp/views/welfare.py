@@ -14,7 +14,7 @@ from fairmdp.solution.welfare import WelfareSolution
 from fairmdp.solution.welfare_file import welfare_to_dict
 from fairmdp.views.data import Json, solution_data
 from fairmdp.views.format import MAX_ROWS, columns, fixed, interval, listed, price, slack, worst_slack
-from fairmdp.views.text import infeasible_lines, policy_lines, size_text
+from fairmdp.views.text import infeasible_lines, policies_lines, size_text
 
 if TYPE_CHECKING:  # a single answer does without it
     from fairmdp.frontiers import WelfareFrontier
@@ -72,7 +72,7 @@ def welfare_text(name: str, problem: Problem, fair: WelfareSolution) -> str:
     if data["status"] == Status.INFEASIBLE:
         return "\n".join([*lines, *_unserved(data)])
     lines += [*_welfare_lines(data), "", *_group_table(data), *_level_table(data), ""]
-    lines += policy_lines(inner["policy"])
+    lines += policies_lines(inner["policies"])
     return "\n".join([*lines, *(f"  note    {note}" for note in inner["notes"])])
 
 

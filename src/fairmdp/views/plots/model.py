@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike
 from fairmdp.errors import ProblemError
 from fairmdp.model.checks import Floats, real_vector
 from fairmdp.model.mdp import MDP
+from fairmdp.policy.policy import Policy
+from fairmdp.views.format import percent
 from fairmdp.views.plots.style import DOES, drawing
 
 if TYPE_CHECKING:
@@ -22,11 +24,19 @@ _MOST_NODES = 40
 _MOST_ARROWS = 3  # for every state, the widest ones
 _CROWD = 8  # states from which on names stand outside
 _ARROW = "0.4"
+_MOST_PANELS = 4  # policies of a mixture, the likeliest
 _FAINT = 1e-3  # flow below this part of the largest is not drawn
 
 
-def plot_policy(mdp: MDP, policy: ArrayLike, ax: Axes | None = None) -> Axes:
-    """Probability of every action in every state as a heat-map; grey where an action is not available."""
+def plot_policy(mdp: MDP, policy: ArrayLike | Policy, ax: Axes | None = None) -> Axes:
+    """Probability of every action in every state as a heat-map; grey where an action is not available.
+
+    The policies of a mixture stand side by side, each with how likely a run is to follow it.
+    """
+    if isinstance(policy, Policy):
+        if policy.is_mixture:
+            return _side_by_side(mdp, policy)
+        policy = policy.array
     policy = real_vector("policy", policy, mdp.n_pairs)
     names = [mdp.action_name(i) for i in range(mdp.n_pairs)] if mdp.n_states <= _MOST_ROWS else []
     actions = list(dict.fromkeys(names))
@@ -58,6 +68,18 @@ def plot_policy(mdp: MDP, policy: ArrayLike, ax: Axes | None = None) -> Axes:
             spine.set_visible(False)
         ax.set(xlabel="action", ylabel="state")
     return ax
+
+
+def _side_by_side(mdp: MDP, mixture: Policy) -> Axes:
+    panels = min(len(mixture.weights), _MOST_PANELS)
+    with drawing(None, (2.4 * panels, 1.5 + 0.14 * mdp.n_states), panels) as first:
+        figure = first.get_figure()
+        assert figure is not None
+        likeliest = np.argsort(-mixture.weights, kind="stable")[:panels]
+        for ax, m in zip(figure.axes[:panels], likeliest.tolist(), strict=True):
+            plot_policy(mdp, mixture.parts[m], ax)
+            ax.set_title(f"{percent(mixture.weights[m])} of runs")
+    return first
 
 
 def plot_graph(mdp: MDP, occupancy: ArrayLike, ax: Axes | None = None) -> Axes:

@@ -56,8 +56,8 @@ def image(ax: Axes, kind: str) -> bytes:
 
 
 @contextmanager
-def drawing(ax: Axes | None, size: tuple[float, float] = SIZE) -> Iterator[Axes]:
-    """The given axes as they are, or new ones in our style."""
+def drawing(ax: Axes | None, size: tuple[float, float] = SIZE, panels: int = 1) -> Iterator[Axes]:
+    """The given axes as they are, or new ones in our style; of several side by side the first."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -65,4 +65,4 @@ def drawing(ax: Axes | None, size: tuple[float, float] = SIZE) -> Iterator[Axes]
         yield ax
         return
     with matplotlib.rc_context(_STYLE):
-        yield Figure(figsize=size, layout="constrained").add_subplot()
+        yield Figure(figsize=size, layout="constrained").subplots(1, panels, squeeze=False)[0][0]

@@ -24,6 +24,12 @@ export function shareText(value, digits = 2) {
   return `${signless((100 * value).toFixed(digits))}\u202f%`;
 }
 
+// A probability that is neither 0 nor 1 does not look so.
+export function chanceText(value) {
+  if (value > 0 && value < 5e-4) return `below ${shareText(1e-3, 1)}`;
+  return value < 1 && value >= 0.9995 ? `above ${shareText(0.999, 1)}` : shareText(value, 1);
+}
+
 export function valueText(value, unit) {
   if (!unit || value === null || value === undefined) return shareText(value);
   return signless(inUnits(value, unit));

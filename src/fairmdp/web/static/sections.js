@@ -1,9 +1,10 @@
 // The answer in large type, and the sections below it: the same on the page and in a report.
 import { el, fill, table } from "./dom.js";
 import { drawPolicy, drawShares, shownQuotas, weighs } from "./figures.js";
-import { askedText, EXACT, gainText, priceText, shareText, slackText, span, valueText } from "./format.js";
+import { askedText, chanceText, EXACT, gainText, priceText, shareText, slackText, span, valueText } from "./format.js";
 import { drawGraph } from "./graph.js";
 
+const MOST_SHARES = 4;
 const STATUS = { optimal: "Optimal", feasible: "Fair", infeasible: "Infeasible", undecided: "Undecided" };
 
 function card(id, title, wide = false) {
@@ -19,6 +20,7 @@ function card(id, title, wide = false) {
 export function makeSections(container) {
   const parts = {
     shares: card("shares", "Who gets what"),
+    ends: card("ends", "Where runs end", true),
     frontier: card("frontier", "What fairness costs"),
     prices: card("prices", "Prices, who gains and who pays", true),
     policy: card("policy", "The policy"),
@@ -26,7 +28,9 @@ export function makeSections(container) {
     compare: card("compare", "Beside the unconstrained optimum", true),
   };
   for (const part of Object.values(parts)) container.append(part.section);
-  for (const name of ["prices", "compare"]) parts[name].figure.remove();
+  for (const name of ["prices", "compare", "ends"]) parts[name].figure.remove();
+  parts.policy.choice = el("select", { "aria-label": "Policy of the mixture" });
+  parts.policy.tools.append(parts.policy.choice);
   return parts;
 }
 
@@ -61,7 +65,8 @@ function names(list) {
 export function drawAnswer(parts, answer) {
   const known = answer.gain !== null && answer.gain !== undefined;
   for (const name of ["shares", "prices"]) parts[name].section.hidden = !known || answer.quotas.length === 0;
-  parts.policy.section.hidden = !answer.policy;
+  parts.policy.section.hidden = !answer.policies.length;
+  parts.ends.section.hidden = !answer.ends;
   parts.graph.section.hidden = !answer.graph;
   parts.compare.section.hidden = !answer.compare;
   parts.policy.section.classList.toggle("wide", !answer.graph);
@@ -70,9 +75,33 @@ export function drawAnswer(parts, answer) {
     drawShares(parts.shares, answer);
     pricesPart(parts.prices, answer);
   }
-  if (answer.policy) drawPolicy(parts.policy, answer.policy);
+  if (answer.ends) endsPart(parts.ends, answer.ends, answer.quotas);
+  if (answer.policies.length) policiesPart(parts.policy, answer.policies);
   if (answer.graph) drawGraph(parts.graph, answer.graph);
   if (answer.compare) comparePart(parts.compare, answer.compare, weighs(answer));
+}
+
+// Where runs end, and what they earn and give there; of a mixture, by which of its policies.
+function endsPart(part, ends, quotas) {
+  const mixed = ends.mixture !== null;
+  const away = ends.of_classes - ends.classes.length;
+  part.note.textContent = (ends.of_classes === 1 ? "Every run ends in the same states and stays there." : "A run ends in one of these sets of states and stays there.")
+    + `${mixed ? ` It draws one of ${ends.mixture.length} policies at its start, and keeps it.` : ""}`
+    + `${ends.classes.some((end) => end.shares.some((row) => !row.met)) ? " A quota on the mean over runs may be missed by runs that end in one of them: \u2717." : ""}`
+    + `${away ? ` ${away.toLocaleString("en")} more sets have ${chanceText(ends.elsewhere)}.` : ""}`;
+  const unit = new Map(quotas.map((q) => [q.name, q.unit]));
+  const share = (row) => `${row.name}${row.share === null ? "" : ` ${valueText(row.share, unit.get(row.name) ?? null)}`}${row.met ? "" : " \u2717"}`;
+  fill(part.more, table(["Ends in", "Chance", ...(mixed ? ["Policy"] : []), "Gain", "Shares there, the tightest first"],
+    ends.classes.map((end) => [end.place, chanceText(end.probability), ...(mixed ? [`${end.policy + 1}`] : []), gainText(end.gain),
+      end.shares.slice(0, MOST_SHARES).map(share).join(", ")]), "Where runs end"));
+}
+
+// A policy; of a mixture the one that is chosen.
+function policiesPart(part, policies) {
+  part.choice.hidden = policies.length === 1;
+  part.choice.onchange = () => drawPolicy(part, policies[part.choice.selectedIndex]);
+  fill(part.choice, ...policies.map((policy, m) => el("option", {}, `${m + 1}: ${chanceText(policy.weight)} of runs`)));
+  drawPolicy(part, policies[0]);
 }
 
 function pricesPart(part, answer) {

@@ -1,0 +1,125 @@
+"""Where runs end, as plain data and in words: what they earn there, and who gets what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fairmdp.certificate import FAIR_TOL
+from fairmdp.model.checks import Ints
+from fairmdp.solution.ends import End, Ends
+from fairmdp.solution.solution import Solution, slacks
+from fairmdp.views.format import fixed, percent
+
+Json = dict[str, Any]
+
+_MOST_NAMES = 20  # states of an ending whose names are told; the text has fewer
+_WIDE = 40  # letters of names in one line
+_MOST_SHARES = 4
+
+
+def ends_data(solution: Solution) -> Json | None:
+    """Where runs end, the most probable first; nothing where they all do the same."""
+    ends = solution.ends
+    if ends is None or not solution.has_policy:
+        return None
+    told = sum(end.probability for end in ends.classes)
+    return {
+        "mixture": None if ends.weights is None else (ends.weights / ends.weights.sum()).tolist(),
+        "of_classes": ends.n_classes,
+        "elsewhere": max(1.0 - told, 0.0) if ends.n_classes > len(ends.classes) else 0.0,
+        "classes": [_end_data(solution, ends, end) for end in ends.classes],
+    }
+
+
+def seen_ends(solution: Solution, follows: Ints, last: Ints) -> Json | None:
+    """Where runs end, and which part of those that were made has come there."""
+    data = ends_data(solution)
+    if data is None or solution.ends is None:
+        return None
+    for row, end in zip(data["classes"], solution.ends.classes, strict=True):
+        row["seen"] = float((np.isin(last, end.states) & (follows == end.policy)).mean())
+    return data
+
+
+def _end_data(solution: Solution, ends: Ends, end: End) -> Json:
+    left = slacks(end.shares, solution.at_least, solution.at_most)
+    conditional = {share.quota for share in solution.conditions}
+    values = solution.units.values(end.shares).tolist()
+    names = state_names(solution, end.states[:_MOST_NAMES])
+    met = left >= -FAIR_TOL
+    tight = [k for k in np.argsort(left, kind="stable").tolist() if k not in conditional or not met[k]]
+    return {
+        "policy": None if ends.weights is None else end.policy,
+        "place": set_text(names, end.states.size),
+        "states": names,
+        "of_states": int(end.states.size),
+        "probability": end.probability,
+        "gain": end.gain,
+        "shares": [
+            {
+                "name": solution.quota_names[k],
+                "share": None if k in conditional else values[k],
+                "met": bool(met[k]),
+            }
+            for k in tight
+        ],
+    }
+
+
+def state_names(solution: Solution, states: Ints) -> list[str]:
+    """Names of states, or their numbers where a solution does not know them."""
+    labels = solution.labels
+    return [str(int(s)) if labels is None else labels.state_name(int(s)) for s in states]
+
+
+def set_text(names: Sequence[str], count: int) -> str:
+    """Some of the states of a set, ``{left, right, ... 7 more}``."""
+    shown = 1
+    while shown < len(names) and len(", ".join(names[: shown + 1])) <= _WIDE:
+        shown += 1
+    more = f", ... {count - shown} more" if count > shown else ""
+    return f"{{{', '.join(names[:shown])}{more}}}"
+
+
+def ends_lines(data: Json | None, per: str = "") -> list[str]:
+    """Where runs end, one line for each place."""
+    if data is None:
+        return []
+    if data["of_classes"] == 1:
+        (end,) = data["classes"]
+        return ["", f"  every run ends in {end['place']}"]
+    lines = [""] + [f"  ends in {_end_text(end, per)}" for end in data["classes"]]
+    more = data["of_classes"] - len(data["classes"])
+    if more:
+        lines.append(f"  ends in {more:,} other closed classes with {percent(data['elsewhere'])}")
+    return lines
+
+
+def seen_lines(data: Json | None) -> list[str]:
+    """Where runs have ended, beside where they do in the long run."""
+    if data is None or data["of_classes"] == 1:
+        return []
+    lines = [
+        f"  {end['seen']:.1%} of runs ended in {_place_text(end)}; exact {percent(end['probability'])}"
+        for end in data["classes"]
+    ]
+    return ["", *lines]
+
+
+def _place_text(end: Json) -> str:
+    drawn = "" if end["policy"] is None else f" by policy {end['policy'] + 1}"
+    return f"{end['place']}{drawn}"
+
+
+def _end_text(end: Json, per: str) -> str:
+    shares = [_share_text(row) for row in end["shares"][:_MOST_SHARES]]
+    said = [f"gain {fixed(end['gain'], 6)}{per}", ", ".join(shares)]
+    return f"{_place_text(end)} with {percent(end['probability'])}: {'; '.join(filter(None, said))}"
+
+
+def _share_text(row: Json) -> str:
+    shown = row["name"] if row["share"] is None else f"{row['name']} {fixed(row['share'])}"
+    return shown if row["met"] else f"{shown} (beyond its bound)"
