@@ -47,39 +47,35 @@ from scipy.sparse import csr_array
 from fairmdp.errors import FormatError
 from fairmdp.files import read_bytes, write_bytes
 from fairmdp.io.explicit_model import choices
+from fairmdp.io.toml_text import (
+    MAX_BYTES,
+    Place,
+    checked,
+    inline,
+    key_text,
+    misfit,
+    parsed,
+    place_text,
+    shown,
+)
 from fairmdp.model.checks import Floats, there_are
 from fairmdp.model.mdp import MDP
 from fairmdp.model.problem import Problem
 from fairmdp.model.quota import Quota
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel, ValidationError
-
-_Place = Sequence[str | int]  # keys and numbers of items that lead to a field
+    from pydantic import BaseModel
 
 VERSION = 1
-
-MAX_BYTES = 2**25
-"""Largest file that is read; the parser takes about a second for each 2 MB."""
 
 MAX_TRANSITIONS = 20_000
 """Largest model that is written; a larger one is not for people to read."""
 
-_EXPECTED = {
-    "bool_type": "true or false",
-    "float_type": "a number",
-    "string_type": "text",
-    "list_type": "a list",
-    "dict_type": "a table",
-    "model_type": "a table",
-    "too_short": "[state, action]",
-    "too_long": "[state, action]",
-}
-
 
 def read(path: str, *, max_bytes: int = MAX_BYTES) -> Problem:
     """Read a problem; the message of an error begins with the field."""
-    return _Reader(_checked(_parsed(read_bytes(path, max_bytes)))).problem()
+    raw = parsed(read_bytes(path, max_bytes))
+    return _Reader(checked(raw, "fairmdp", VERSION, "problem", _schema)).problem()
 
 
 def write(problem: Problem, path: str, *, max_transitions: int = MAX_TRANSITIONS) -> None:
@@ -91,42 +87,6 @@ def write(problem: Problem, path: str, *, max_transitions: int = MAX_TRANSITIONS
             "  save it as .npz"
         )
     write_bytes(path, "".join(_pieces(problem)).encode())
-
-
-def _misfit(place: _Place, what: str) -> FormatError:
-    """What is wrong with the form of the file."""
-    text = f"{_place_text(place)}: {what}" if place else what
-    # Names from the file may hold what would steer a terminal.
-    return FormatError("".join(c if c.isprintable() or c == "\n" else f"\\u{ord(c):04X}" for c in text))
-
-
-def _parsed(data: bytes) -> dict[str, Any]:
-    import tomllib
-
-    try:
-        return tomllib.loads(data.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise _misfit((), f"line {line} is not UTF-8 text") from None
-    except RecursionError:
-        raise _misfit((), "it is nested too deeply") from None
-    except ValueError as error:  # also TOMLDecodeError, whose text has line and column
-        raise _misfit((), f"not valid TOML: {error}") from None
-
-
-def _checked(raw: dict[str, Any]) -> Any:
-    """Content as a validated `File` of `_schema`."""
-    from pydantic import ValidationError
-
-    version = raw.get("fairmdp")
-    if version is None:
-        raise _misfit(("fairmdp",), f"this field is missing; a problem file begins with fairmdp = {VERSION}")
-    if type(version) is not int or version != VERSION:
-        raise _misfit(("fairmdp",), f"this is format {_shown(version)}, expected {VERSION}")
-    try:
-        return _schema().model_validate(raw)
-    except ValidationError as error:
-        raise _first_misfit(error) from None
 
 
 @cache
@@ -161,20 +121,6 @@ def _schema() -> type[BaseModel]:
         quotas: list[QuotaTable] | None = None
 
     return File
-
-
-def _first_misfit(error: ValidationError) -> FormatError:
-    first, *others = error.errors(include_url=False)
-    kind = first["type"]
-    if kind == "missing":
-        what = "this field is missing"
-    elif kind == "extra_forbidden":
-        what = "there is no such field"
-    else:
-        what = f"expected {_EXPECTED[kind]}, got {_shown(first['input'])}"
-    if others:
-        what += f"\n  {len(others)} more of the fields {'is' if len(others) == 1 else 'are'} wrong"
-    return _misfit(first["loc"], what)
 
 
 class _Reader:
@@ -218,11 +164,11 @@ class _Reader:
         if isinstance(given, str):
             given = {self._order[self._state(given, ("initial",))]: 1.0}
         if not isinstance(given, dict):
-            raise _misfit(("initial",), f"expected a state or a table of probabilities, got {_shown(given)}")
+            raise misfit(("initial",), f"expected a state or a table of probabilities, got {shown(given)}")
         initial = np.zeros(len(self._order))
         for name, p in given.items():
             if type(p) not in (int, float):
-                raise _misfit(("initial", name), f"expected a number, got {_shown(p)}")
+                raise misfit(("initial", name), f"expected a number, got {shown(p)}")
             initial[self._state(name, ("initial", name))] = p
         return initial
 
@@ -233,32 +179,32 @@ class _Reader:
             return None
         if None in found:
             place = ("model", *pairs[found.index(None)], "duration")
-            raise _misfit(place, "this field is missing; other actions have one")
+            raise misfit(place, "this field is missing; other actions have one")
         return found
 
     def _state_order(self) -> list[str]:
         """States in the order asked for, each with a table that has an action."""
         if not self._model:
-            raise _misfit(("model",), "there are no states in it")
+            raise misfit(("model",), "there are no states in it")
         for name, actions in self._model.items():
             if not actions:
-                raise _misfit(("model", name), "this state has no action")
+                raise misfit(("model", name), "this state has no action")
         if self._file.states is None:
             return list(self._model)
         listed: dict[str, None] = {}
         for k, name in enumerate(self._file.states):
             if name not in self._model:
-                missing = _place_text(("model", name))
-                raise _misfit(("states", k), f"there is no table [{missing}.<action>]")
+                missing = place_text(("model", name))
+                raise misfit(("states", k), f"there is no table [{missing}.<action>]")
             if name in listed:
-                raise _misfit(("states", k), f"{_shown(name)} is listed twice")
+                raise misfit(("states", k), f"{shown(name)} is listed twice")
             listed[name] = None
         for name in self._model:
             if name not in listed:
-                raise _misfit(("model", name), "this state is not listed in states")
+                raise misfit(("model", name), "this state is not listed in states")
         return list(listed)
 
-    def _quota(self, place: _Place, table: Any) -> Quota:
+    def _quota(self, place: Place, table: Any) -> Quota:
         for j, name in enumerate(table.states or ()):
             self._state(name, (*place, "states", j))
         for j, name in enumerate(table.of or ()):
@@ -274,7 +220,7 @@ class _Reader:
         )
 
     def _weights(
-        self, place: _Place, table: Mapping[str, Any]
+        self, place: Place, table: Mapping[str, Any]
     ) -> Iterator[tuple[str | tuple[str, str], float]]:
         """States and pairs with their weights: a number is for a state, a table for its actions."""
         for state, weight in table.items():
@@ -286,15 +232,15 @@ class _Reader:
                 self._state(state, (*place, state))
                 yield state, _weight(weight, (*place, state))
 
-    def _check_pair(self, state: str, action: str, place: _Place) -> None:
+    def _check_pair(self, state: str, action: str, place: Place) -> None:
         self._state(state, place)
         if action not in self._model[state]:
             known = there_are(list(self._model[state]), action)
-            raise _misfit(place, f"state {_shown(state)} has no action called {_shown(action)}{known}")
+            raise misfit(place, f"state {shown(state)} has no action called {shown(action)}{known}")
 
-    def _state(self, name: str, place: _Place) -> int:
+    def _state(self, name: str, place: Place) -> int:
         if name not in self._numbers:
-            raise _misfit(place, f"there is no state called {_shown(name)}{there_are(self._order, name)}")
+            raise misfit(place, f"there is no state called {shown(name)}{there_are(self._order, name)}")
         return self._numbers[name]
 
 
@@ -305,9 +251,9 @@ def _named_rewards(tables: Sequence[Any]) -> dict[str, list[float]]:
     return {name: [row.get(name, 0.0) for row in named] for name in names}
 
 
-def _weight(value: Any, place: _Place) -> float:
+def _weight(value: Any, place: Place) -> float:
     if type(value) not in (int, float):
-        raise _misfit(place, f"expected a number, got {_shown(value)}")
+        raise misfit(place, f"expected a number, got {shown(value)}")
     return float(value)
 
 
@@ -315,35 +261,35 @@ def _pieces(problem: Problem) -> Iterator[str]:
     """Text of the file: the head, one table per pair, one per quota."""
     mdp = problem.mdp
     states = [mdp.state_name(s) for s in range(mdp.n_states)]
-    yield f"fairmdp = {VERSION}\nstates = {_inline(states)}\n"
+    yield f"fairmdp = {VERSION}\nstates = {inline(states)}\n"
     if mdp.initial is not None:
         first = {states[s]: float(mdp.initial[s]) for s in np.flatnonzero(mdp.initial)}
-        yield f"initial = {_inline(next(iter(first)) if len(first) == 1 else first)}\n"
+        yield f"initial = {inline(next(iter(first)) if len(first) == 1 else first)}\n"
     if mdp.time_unit is not None:
-        yield f"time_unit = {_inline(mdp.time_unit)}\n"
+        yield f"time_unit = {inline(mdp.time_unit)}\n"
     for i, s, _, row in choices(mdp):
-        yield f"\n[model.{_key(states[s])}.{_key(mdp.action_name(i))}]\n"
+        yield f"\n[model.{key_text(states[s])}.{key_text(mdp.action_name(i))}]\n"
         to = {states[target]: p for target, p in row}
-        yield f"reward = {_inline(float(mdp.r[i]))}\n"
+        yield f"reward = {inline(float(mdp.r[i]))}\n"
         if mdp.reward_names:
-            yield f"rewards = {_inline({name: float(row[i]) for name, row in mdp.rewards.items()})}\n"
+            yield f"rewards = {inline({name: float(row[i]) for name, row in mdp.rewards.items()})}\n"
         if mdp.durations is not None:
-            yield f"duration = {_inline(float(mdp.durations[i]))}\n"
-        yield f"to = {_inline(to)}\n"
+            yield f"duration = {inline(float(mdp.durations[i]))}\n"
+        yield f"to = {inline(to)}\n"
     for k, quota in enumerate(problem.quotas):
-        yield f"\n[[quotas]]\nname = {_inline(quota.name)}\n"
+        yield f"\n[[quotas]]\nname = {inline(quota.name)}\n"
         if quota.states is not None:
-            yield f"states = {_inline([states[s] for s in np.asarray(quota.states).tolist()])}\n"
+            yield f"states = {inline([states[s] for s in np.asarray(quota.states).tolist()])}\n"
         if quota.pairs is not None:
             pairs = [[states[mdp.s_of[i]], mdp.action_name(i)] for i in np.asarray(quota.pairs).tolist()]
-            yield f"pairs = {_inline(pairs)}\n"
+            yield f"pairs = {inline(pairs)}\n"
         if quota.of is not None:
-            yield f"of = {_inline([states[int(s)] for s in np.asarray(quota.of)])}\n"
+            yield f"of = {inline([states[int(s)] for s in np.asarray(quota.of)])}\n"
         if quota.weights is not None:
-            yield f"weights = {_inline(_weight_table(problem, k))}\n"
+            yield f"weights = {inline(_weight_table(problem, k))}\n"
         for side in ("at_least", "at_most"):
             if getattr(quota, side) is not None:
-                yield f"{side} = {_inline(getattr(quota, side))}\n"
+                yield f"{side} = {inline(getattr(quota, side))}\n"
         if quota.expected:
             yield "expected = true\n"
 
@@ -360,34 +306,3 @@ def _weight_table(problem: Problem, k: int) -> dict[str, Any]:
         else:
             table.setdefault(state, {})[mdp.action_name(i)] = weight
     return table
-
-
-def _inline(value: Any) -> str:
-    """A value on one line; tomli_w alone would give each table and each item lines of its own."""
-    import tomli_w
-
-    if isinstance(value, dict):
-        return f"{{ {', '.join(f'{_key(key)} = {_inline(item)}' for key, item in value.items())} }}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_inline, value))}]"
-    return tomli_w.dumps({"x": value})[len("x = ") : -1]
-
-
-def _key(name: str) -> str:
-    """A name as a key, in quotes where it needs them."""
-    import tomli_w
-
-    return tomli_w.dumps({name: 0})[: -len(" = 0\n")]
-
-
-def _place_text(place: _Place) -> str:
-    """``model.s0."night shift".to``, ``quotas[0].states[2]``."""
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{_key(part)}" for part in place)[1:]
-
-
-def _shown(value: Any) -> str:
-    """A value as the file has it, shortened."""
-    if isinstance(value, dict | list):
-        return "a table" if isinstance(value, dict) else "a list"
-    text = _inline(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,113 @@
+"""What all TOML files of ours have in common: strict reading with the place of what is wrong, and writing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fairmdp.errors import FormatError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
+
+Place = Sequence[str | int]
+"""Keys and numbers of items that lead to a field."""
+
+MAX_BYTES = 2**25
+"""Largest file that is read; the parser takes about a second for each 2 MB."""
+
+_EXPECTED = {
+    "bool_type": "true or false",
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "string_type": "text",
+    "list_type": "a list",
+    "dict_type": "a table",
+    "model_type": "a table",
+    "too_short": "[state, action]",
+    "too_long": "[state, action]",
+}
+
+
+def misfit(place: Place, what: str) -> FormatError:
+    """What is wrong with the form of the file."""
+    text = f"{place_text(place)}: {what}" if place else what
+    # Names from the file may hold what would steer a terminal.
+    return FormatError("".join(c if c.isprintable() or c == "\n" else f"\\u{ord(c):04X}" for c in text))
+
+
+def parsed(data: bytes) -> dict[str, Any]:
+    """Content of a file, not yet looked at."""
+    import tomllib
+
+    try:
+        return tomllib.loads(data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise misfit((), f"line {line} is not UTF-8 text") from None
+    except RecursionError:
+        raise misfit((), "it is nested too deeply") from None
+    except ValueError as error:  # also TOMLDecodeError, whose text has line and column
+        raise misfit((), f"not valid TOML: {error}") from None
+
+
+def checked(
+    raw: dict[str, Any], field: str, version: int, called: str, schema: Callable[[], type[BaseModel]]
+) -> Any:
+    """Content as validated by a schema; `field` holds the version of the format."""
+    from pydantic import ValidationError
+
+    given = raw.get(field)
+    if given is None:
+        raise misfit((field,), f"this field is missing; a {called} file begins with {field} = {version}")
+    if type(given) is not int or given != version:
+        raise misfit((field,), f"this is format {shown(given)}, expected {version}")
+    try:
+        return schema().model_validate(raw)
+    except ValidationError as error:
+        raise _first_misfit(error) from None
+
+
+def _first_misfit(error: ValidationError) -> FormatError:
+    first, *others = error.errors(include_url=False)
+    kind = first["type"]
+    if kind == "missing":
+        what = "this field is missing"
+    elif kind == "extra_forbidden":
+        what = "there is no such field"
+    else:
+        what = f"expected {_EXPECTED[kind]}, got {shown(first['input'])}"
+    if others:
+        what += f"\n  {len(others)} more of the fields {'is' if len(others) == 1 else 'are'} wrong"
+    return misfit(first["loc"], what)
+
+
+def inline(value: Any) -> str:
+    """A value on one line; tomli_w alone would give each table and each item lines of its own."""
+    import tomli_w
+
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{key_text(key)} = {inline(item)}' for key, item in value.items())} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(inline, value))}]"
+    return tomli_w.dumps({"x": value})[len("x = ") : -1]
+
+
+def key_text(name: str) -> str:
+    """A name as a key, in quotes where it needs them."""
+    import tomli_w
+
+    return tomli_w.dumps({name: 0})[: -len(" = 0\n")]
+
+
+def place_text(place: Place) -> str:
+    """``model.s0."night shift".to``, ``quotas[0].states[2]``."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{key_text(part)}" for part in place)[1:]
+
+
+def shown(value: Any) -> str:
+    """A value as the file has it, shortened."""
+    if isinstance(value, dict | list):
+        return "a table" if isinstance(value, dict) else "a list"
+    text = inline(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
