@@ -30,7 +30,7 @@ from .frontiers import (
     frontier_grid,
     welfare_frontier,
 )
-from .io import load, save
+from .io import load, load_world, save
 from .io.gym_model import from_gymnasium
 from .io.strategy import save_strategy
 from .learning.certify import certify
@@ -144,6 +144,7 @@ __all__ = [
     "learn_records",
     "leximin",
     "load",
+    "load_world",
     "max_min",
     "mirror_sweep",
     "mixing_time",

@@ -110,7 +110,7 @@ def _of_outcomes(world: World, plan: WorldPlan) -> Iterator[str]:
             inside = rows.group_of[:, layer] >= 0
             values = (rows.number * out[:, 1 + J + K + layer])[inside]
             had += np.bincount(rows.group_of[inside, layer], values, minlength=had.size)
-        missing += int((out[:, 1 : 1 + J] < rows.owed - _SUM_TOL).sum())
+        missing += int((~(out[:, 1 : 1 + J] >= rows.owed - _SUM_TOL)).sum())
     if missing:
         yield f"{missing} local quotas are not met"
     for k, resource in enumerate(world.resources):
@@ -167,5 +167,11 @@ def _check_shapes(world: World, plan: WorldPlan) -> None:
         wide = 1 + J + rows.uses.shape[2] + rows.group_of.shape[1]
         shapes = [(rows.size, *rest) for rest in ((S,), (J,), (J + 1, S), (J + 1,), (wide,))]
         fits = fits and [array.shape for array in block] == shapes
+    if (alone := plan.alone) is not None:
+        fits = fits and alone.rows.shape == alone.sides.shape == alone.reach.shape
+        fits = fits and bool(((alone.rows >= 0) & (alone.rows < world.n_rows)).all())
+        fits = fits and bool((alone.sides < len(world.sides)).all())
+    if plan.shortage is not None:
+        fits = fits and plan.shortage.prices.size == world.capacity.size + world.group_owed.size
     if not fits:
         raise ProblemError("the plan is of another world: its arrays have other shapes")

@@ -1,8 +1,8 @@
 # What `fairmdp.io` offers, loaded at first use.
-from . import drn, npz_problem, prism_explicit, table_file, toml_problem
+from . import drn, npz_problem, npz_world, prism_explicit, table_file, toml_problem, toml_world
 from .gym_model import from_gymnasium
 from .policy_files import read_policy
-from .problem_files import load, save
+from .problem_files import is_world, load, load_world, save
 from .source import Source, number, parse_like, read_kept, whole
 from .strategy import save_strategy
 
@@ -10,8 +10,11 @@ __all__ = [
     "Source",
     "drn",
     "from_gymnasium",
+    "is_world",
     "load",
+    "load_world",
     "npz_problem",
+    "npz_world",
     "number",
     "parse_like",
     "prism_explicit",
@@ -21,5 +24,6 @@ __all__ = [
     "save_strategy",
     "table_file",
     "toml_problem",
+    "toml_world",
     "whole",
 ]

@@ -1,20 +1,26 @@
-"""Problems as files: TOML, written by people, npz, for large models, and those of PRISM and Storm.
+"""Problems and worlds as files: TOML, written by people, npz, for large ones, and those of PRISM and Storm.
 
 The ending of the file's name picks the format. What is wrong with the form of a file is a `FormatError`,
-what is wrong with the model in it a `ProblemError`; both begin with the path.
+what is wrong with the model in it a `ProblemError`; both begin with the path. A world and a problem are told
+apart by the version of their format: ``fairmdp`` or ``fairmdp_world``.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from os import PathLike
 from types import ModuleType
 
 from fairmdp import io
 from fairmdp.errors import FormatError, ProblemError
-from fairmdp.files import naming
+from fairmdp.files import naming, read_bytes
+from fairmdp.io import npz_world
+from fairmdp.io.toml_text import MAX_BYTES
 from fairmdp.model.problem import Problem
+from fairmdp.npz import member_in
+from fairmdp.world.world import World
 
 # Modules of this package, each loaded when a file of its kind is met.
 _FORMATS = {
@@ -23,7 +29,9 @@ _FORMATS = {
 }  # fmt: skip
 
 
+_WORLD_FORMATS = {".toml": "toml_world", ".npz": "npz_world"}
 _CHOOSING = (".tra", ".drn")
+_HEAD_OF_WORLD = re.compile(rb"^\s*fairmdp_world\s*=", re.MULTILINE)
 TABLES = (".csv", ".tsv", ".parquet")
 
 
@@ -57,6 +65,8 @@ def load(
     with naming(path):
         form = _format_of(path)
         ending = os.path.splitext(path)[1].lower()
+        if is_world(path):
+            raise FormatError("this file holds a world\n  read it by load_world")
         if ending in TABLES:
             return form.read(path, reward, columns)
         if columns is not None:
@@ -69,8 +79,38 @@ def load(
         return problem if reward is None else problem.with_reward(reward)
 
 
-def save(problem: Problem, path: str | PathLike[str]) -> None:
+def load_world(path: str | PathLike[str]) -> World:
+    """Read a world from a ``.toml`` or ``.npz`` file.
+
+    Raises
+    ------
+    FormatError
+        The file cannot be read, or not as what its ending says; the message names the place in it.
+    ProblemError
+        The file is well formed, but the world in it does not make sense.
+    """
+    path = os.fsdecode(path)
+    with naming(path):
+        world: World = _format_of(path, _WORLD_FORMATS, "worlds").read(path)
+        return world
+
+
+def is_world(path: str | PathLike[str]) -> bool:
+    """Whether a file says of itself that it holds a world; one that cannot be read does not."""
+    path = os.fsdecode(path)
+    ending = os.path.splitext(path)[1].lower()
+    try:
+        if ending == ".npz":
+            return member_in(path, (npz_world.VERSION_MEMBER, "fairmdp")) == npz_world.VERSION_MEMBER
+        return ending == ".toml" and _HEAD_OF_WORLD.search(read_bytes(path, MAX_BYTES)) is not None
+    except FormatError:
+        return False
+
+
+def save(problem: Problem | World, path: str | PathLike[str]) -> None:
     """Write a problem as a ``.toml``, ``.npz``, ``.tra`` or ``.drn`` file, atomically.
+
+    A world is written as one of the first two.
 
     npz keeps everything, so that `load` gives a problem with the same digest. TOML keeps every number
     exactly, but calls everything by name: a model without names comes back with the names that messages
@@ -86,18 +126,19 @@ def save(problem: Problem, path: str | PathLike[str]) -> None:
         The ending is unknown, the format cannot say what the problem says, or the file cannot be written.
         A file that was there before is then untouched.
     """
-    if not isinstance(problem, Problem):
-        raise ProblemError(f"problem is a {type(problem).__name__}, expected a fairmdp.Problem")
+    if not isinstance(problem, Problem | World):
+        raise ProblemError(f"problem is a {type(problem).__name__}, expected a fairmdp.Problem or World")
+    formats, called = (_FORMATS, "problems") if isinstance(problem, Problem) else (_WORLD_FORMATS, "worlds")
     path = os.fsdecode(path)
     with naming(path):
-        _format_of(path).write(problem, path)
+        _format_of(path, formats, called).write(problem, path)
 
 
-def _format_of(path: str) -> ModuleType:
+def _format_of(path: str, formats: Mapping[str, str] = _FORMATS, called: str = "problems") -> ModuleType:
     ending = os.path.splitext(path)[1]
-    if ending.lower() not in _FORMATS:
+    if ending.lower() not in formats:
         raise FormatError(
-            f"the ending {ending!r} is not a format of problems, expected {' or '.join(_FORMATS)}"
+            f"the ending {ending!r} is not a format of {called}, expected {' or '.join(formats)}"
         )
-    form: ModuleType = getattr(io, _FORMATS[ending.lower()])
+    form: ModuleType = getattr(io, formats[ending.lower()])
     return form

@@ -1,4 +1,4 @@
-from . import joint
+from . import joint, plan_file
 from .components import Components
 from .demands import GroupQuota, LocalQuota, Resource
 from .plan import Alone, BlockPlan, Shortage, WorldPlan
@@ -15,4 +15,5 @@ __all__ = [
     "World",
     "WorldPlan",
     "joint",
+    "plan_file",
 ]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from os import PathLike
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairmdp import world as package
 from fairmdp.deadline import Stop
 from fairmdp.model.checks import Floats, Ints, ReadOnly
 from fairmdp.solution.solution import Status
@@ -142,6 +144,15 @@ class WorldPlan(ReadOnly):
             for name, column in values.items():
                 columns[name] += np.broadcast_to(np.asarray(column, dtype=object), of.n_rows).tolist()
         return Table(columns)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the plan with its witnesses as an ``.npz`` file, atomically."""
+        package.plan_file.write(self, path)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> WorldPlan:
+        """Read a plan that `save` wrote."""
+        return package.plan_file.read(path)
 
     def __repr__(self) -> str:
         return f"WorldPlan({self.status.value}, upper={self.upper:.8g}, value={self.value:.8g})"
