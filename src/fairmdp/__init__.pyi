@@ -1,6 +1,6 @@
 # The public names and where they are defined: what `import fairmdp` offers, loaded at first use.
 from . import scenarios
-from .audit import Evaluation, LogAudit, audit_log, evaluate
+from .audit import Evaluation, Inspection, LogAudit, audit_log, evaluate, inspect
 from .backends.cuda.device_problem import DeviceProblem
 from .certificate import Verdict, verify
 from .certificate.readout import Readout, readout
@@ -94,6 +94,7 @@ __all__ = [
     "FrontierGrid",
     "FunctionSimulator",
     "GroupQuota",
+    "Inspection",
     "Level",
     "LocalQuota",
     "Log",
@@ -138,6 +139,7 @@ __all__ = [
     "frontier",
     "frontier_grid",
     "gini",
+    "inspect",
     "learn",
     "learn_mirror",
     "learn_plugin",

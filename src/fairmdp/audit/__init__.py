@@ -1,4 +1,4 @@
-"""Any policy judged: what it earns, which quotas it breaks, and the least change that mends it.
+"""Any policy judged: what it earns, what it breaks, the least change that mends it; models looked at.
 
 The names are listed in ``__init__.pyi`` and imported at their first use.
 """

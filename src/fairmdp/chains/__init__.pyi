@@ -2,7 +2,7 @@
 from .chain import NEARLY_REDUCIBLE, Chain, Tuning
 from .factors import Factors
 from .krylov import Pinned
-from .mixing import MixingTime, dobrushin, mixing_time
+from .mixing import MixingTime, Settling, dobrushin, mixing_time, settling
 from .policy import NO_MASS, checked_policy, policy_matrix, policy_of, uniform_policy
 from .sweeps import ChainRows, block_sweeps, stationary_sweeps, value_sweeps
 
@@ -14,6 +14,7 @@ __all__ = [
     "Factors",
     "MixingTime",
     "Pinned",
+    "Settling",
     "Tuning",
     "block_sweeps",
     "checked_policy",
@@ -21,6 +22,7 @@ __all__ = [
     "mixing_time",
     "policy_matrix",
     "policy_of",
+    "settling",
     "stationary_sweeps",
     "uniform_policy",
     "value_sweeps",

@@ -5,10 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fairmdp.chains.chain import Chain
+from fairmdp.chains.policy import policy_matrix
 from fairmdp.errors import ProblemError
 from fairmdp.model.mdp import MDP
 
@@ -26,6 +29,30 @@ class MixingTime:
 
     steps: float
     exact: bool
+
+
+class Settling(NamedTuple):
+    """How fast one policy's chain forgets where it is.
+
+    After `steps` of the chain, the values that a random function is expected to have, one for each state to
+    begin in, are spread over the part `left` of its span. A tenth of the steps stay, so that periodic chains
+    settle too.
+    """
+
+    steps: int
+    left: float
+
+
+def settling(mdp: MDP, policy: ArrayLike, most: int, enough: float = 1e-3) -> Settling:
+    """Measure how fast a policy's chain forgets, until that is `enough` or after so many steps at most."""
+    P = policy_matrix(mdp, policy)
+    f = np.random.default_rng(0).standard_normal(mdp.n_states)
+    span = float(np.ptp(f)) or 1.0
+    for steps in range(most):
+        if np.ptp(f) <= enough * span:
+            return Settling(steps, float(np.ptp(f)) / span)
+        f = 0.9 * (P @ f) + 0.1 * f
+    return Settling(most, float(np.ptp(f)) / span)
 
 
 def mixing_time(mdp: MDP, *, most_policies: int = 4096) -> MixingTime:

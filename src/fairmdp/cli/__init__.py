@@ -23,6 +23,7 @@ from fairmdp.version import __version__
 COMMANDS = {
     "scenarios": "List the ready-made problems and their parameters.",
     "new": "Write a ready-made problem as a file to edit.",
+    "inspect": "Say what a model is, before it is solved.",
     "solve": "Find the best fair policy, with proof.",
     "welfare": "Find the policy that a principle of fairness prefers, with proof.",
     "verify": "Check a kept solution from the data alone.",

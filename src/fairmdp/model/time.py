@@ -36,6 +36,11 @@ MOST_LEFT = 0.9
 _BALANCED = 1e-9  # how far the diagonal of a generator may be from what leaves, relatively
 
 
+def spanned(unit: str) -> str:
+    """What more than one unit of time is called."""
+    return "units of time" if unit == "unit of time" else f"{unit}s"
+
+
 def checked_durations(durations: ArrayLike, n_pairs: int) -> Floats:
     """Durations of the pairs, (SA,), as a new vector."""
     tau = real_vector("durations", durations, n_pairs)

@@ -17,6 +17,7 @@ from .data import (
 )
 from .exports import policy_csv, quotas_csv
 from .html import report_html
+from .inspection import inspection_data, inspection_text
 from .records import log_audit_data, log_audit_text
 from .text import (
     certificate_text,
@@ -55,6 +56,8 @@ __all__ = [
     "frontier_text",
     "grid_data",
     "grid_text",
+    "inspection_data",
+    "inspection_text",
     "log_audit_data",
     "log_audit_text",
     "plots",

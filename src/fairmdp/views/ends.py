@@ -11,7 +11,7 @@ from fairmdp.certificate import FAIR_TOL
 from fairmdp.model.checks import Ints
 from fairmdp.solution.ends import End, Ends
 from fairmdp.solution.solution import Solution, slacks
-from fairmdp.views.format import fixed, percent
+from fairmdp.views.format import fixed, percent, shortened
 
 Json = dict[str, Any]
 
@@ -76,8 +76,8 @@ def state_names(solution: Solution, states: Ints) -> list[str]:
 
 
 def set_text(names: Sequence[str], count: int) -> str:
-    """Some of the states of a set, ``{left, right, ... 7 more}``."""
-    shown = 1
+    """Some of the states of a set, ``{left, right, ... 7 more}``; long names lose their middle."""
+    names, shown = [shortened(name) for name in names], 1
     while shown < len(names) and len(", ".join(names[: shown + 1])) <= _WIDE:
         shown += 1
     more = f", ... {count - shown} more" if count > shown else ""

@@ -66,6 +66,14 @@ def listed(names: Sequence[str], most: int = MAX_ROWS) -> str:
     return f"{', '.join(names[:most])}{more}"
 
 
+def shortened(text: str, most: int = 40) -> str:
+    """A long name without its middle: ends tell apart what begins alike."""
+    if len(text) <= most:
+        return text
+    end = 2 * most // 3
+    return f"{text[: most - 3 - end].rstrip()}...{text[-end:].lstrip()}"
+
+
 def columns(cells: Sequence[Sequence[str]]) -> list[str]:
     """Rows of text as aligned lines."""
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fairmdp.certificate import FAIR_TOL, Verdict
 from fairmdp.model.checks import counted
 from fairmdp.model.problem import Problem
+from fairmdp.model.time import spanned
 from fairmdp.solution.solution import Solution, Status
 from fairmdp.views.data import Json, comparison_data, frontier_data, grid_data, solution_data, verdict_data
 from fairmdp.views.ends import ends_lines, seen_lines
@@ -215,7 +216,7 @@ def simulation_text(source: str, data: Json) -> str:
     late = f"after {data['steps']:,} {'decisions' if data['per'] else 'steps'}"
     length = f"{data['steps']:,} steps"
     if data["per"]:
-        length = f"{data['steps']:,} decisions, {data['mean_time']:,.6g} {_plural(data['per'])} on average"
+        length = f"{data['steps']:,} decisions, {data['mean_time']:,.6g} {spanned(data['per'])} on average"
     rows = [["quota", "share", "exact", "asked", f"{late}, 5% to 95% of runs", "met in"]]
     for row in data["quotas"][:MAX_ROWS]:
         low, high = (fixed(row["after_steps"][part]) for part in ("5%", "95%"))
@@ -262,10 +263,6 @@ def _gain_lines(data: Json) -> list[str]:
 
 def _per(data: Json) -> str:
     return f" per {data['per']}" if data["per"] else ""
-
-
-def _plural(unit: str) -> str:
-    return "units of time" if unit == "unit of time" else f"{unit}s"
 
 
 def _quota_table(data: Json) -> list[str]:
