@@ -5,12 +5,26 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from fairmdp import MDP, OnlineAgent, Policy, Problem, ProblemError, Quota, learn, scenarios, solve
+from fairmdp import (
+    MDP,
+    Log,
+    OnlineAgent,
+    Policy,
+    Problem,
+    ProblemError,
+    Quota,
+    learn,
+    learn_start,
+    record,
+    scenarios,
+    solve,
+)
 from fairmdp.errors import FormatError
 from fairmdp.learning import Running
 from fairmdp.model.labels import Labels
-from fairmdp.online.belief import Belief
+from fairmdp.online.belief import Belief, Seen
 from fairmdp.online.bounds import Bounds
+from fairmdp.online.drift import _rewards
 from fairmdp.online.planning import Planner, cushion
 
 WORLD = scenarios.three_state()
@@ -59,7 +73,7 @@ def test_records_are_all_counted_whenever_an_epoch_ends():
     counts = np.zeros((6, 3))
     np.add.at(counts, ([i for i, _, _ in seen], [t for _, t, _ in seen]), 1)
     agent._begin_epoch()
-    assert (agent._belief.seen == counts).all()
+    assert (agent._belief.now.counts == counts).all()
 
 
 def test_one_seed_is_one_run():
@@ -229,9 +243,9 @@ def test_drawn_models_are_around_the_mean():
     drawn = [belief.sample(rng) for _ in range(400)]
     mean = np.mean([each.P.toarray() for each in drawn], axis=0)
     assert np.allclose(mean, belief.mean(), atol=0.05)
-    tried = belief.per_pair > 50
+    tried = belief.now.per_pair > 50
     assert np.allclose(np.mean([each.r for each in drawn], axis=0)[tried], mdp.r[tried], atol=0.02)
-    never = belief.per_pair == 0
+    never = belief.now.per_pair == 0
     assert np.std([each.r[never] for each in drawn]) == pytest.approx(12**-0.5, abs=0.03)
     assert np.allclose(belief.mean().sum(axis=1), 1)
 
@@ -287,3 +301,143 @@ def test_epochs_end_when_counts_double_or_the_run_is_half_as_long_again():
 def test_labels_of_a_log_are_a_skeleton():
     agent = OnlineAgent(Labels.of(WORLD.mdp), WORLD.quotas)
     assert agent.problem.mdp.states == WORLD.mdp.states
+
+
+LOG = record(WORLD.mdp, steps=3000, seed=5)
+
+
+def test_a_start_is_learned_from_a_log_and_its_slack_is_there():
+    for seed in range(4):
+        start = learn_start(record(WORLD.mdp, steps=3000, seed=seed), WORLD.quotas)
+        assert start.guaranteed and start.slack == pytest.approx((start.share_low - WORLD.at_least).min())
+        shares = WORLD.members @ (start.policy * stationary(WORLD.mdp, start.policy)[WORLD.mdp.s_of])
+        assert (shares - WORLD.at_least).min() >= start.slack > 0.02
+    agent = OnlineAgent(WORLD, start=start, seed=1)
+    assert agent._belief.now.records == 3000
+    assert (agent._start.policy == start.policy).all() and agent._start.slack == start.slack
+
+
+def test_a_start_from_a_simulator_asks_as_often_as_it_says():
+    start = learn_start(WORLD.mdp.simulator(), WORLD.quotas, samples=3000, seed=1)
+    assert start.guaranteed and start.counts.total == 3000 and (start.counts.per_pair == 500).all()
+    with pytest.raises(ProblemError, match="samples"):
+        learn_start(WORLD.mdp.simulator(), WORLD.quotas)
+    with pytest.raises(ProblemError, match="samples are for simulators"):
+        learn_start(LOG, WORLD.quotas, samples=10)
+    with pytest.raises(ProblemError, match="nothing is owed"):
+        learn_start(LOG, [])
+
+
+def test_no_claim_is_no_start():
+    few = learn_start(record(WORLD.mdp, steps=60, seed=1), WORLD.quotas)
+    assert not few.guaranteed and few.slack == 0 and few.claim.startswith("no claim")
+    never = learn_start(LOG, [Quota("s2", ["s2"], at_least=0.95)])
+    assert "no policy oversteps" in never.claim
+    with pytest.raises(ProblemError, match=r"without a claim[\s\S]*no policy oversteps"):
+        OnlineAgent(LOG, [Quota("s2", ["s2"], at_least=0.95)], start=never)
+
+
+def test_an_alarm_of_the_log_costs_the_claim():
+    other = MDP(WORLD.mdp.P[[1, 0, 3, 2, 5, 4]], WORLD.mdp.r, WORLD.mdp.s_of, states=WORLD.mdp.states)
+    rows = [record(mdp, steps=3000, seed=1).to_table() for mdp in (WORLD.mdp, other)]
+    log = Log.from_table(
+        {name: rows[0][name] + rows[1][name] for name in ("state", "action", "reward", "next")}
+    )
+    start = learn_start(log, WORLD.quotas)
+    assert not start.guaranteed and "change over time" in start.claim
+
+
+def test_what_a_log_knows_is_found_by_name():
+    """The agent has the states in another order, and one more."""
+    mdp = WORLD.mdp
+    turned = MDP(
+        np.eye(4)[np.zeros(8, int)],
+        np.zeros(8),
+        np.repeat(range(4), 2),
+        states=["new", "s2", "s1", "s0"],
+        actions=["a1", "a0"],
+    )
+    agent = OnlineAgent(turned, [Quota("s2", ["s2"], at_least=0.25)], records=LOG, seed=1)
+    seen = agent._belief.now
+    assert seen.records == 3000 and seen.per_pair[:2].sum() == 0
+    i, j = turned.pair_index("s1", "a1"), mdp.pair_index("s1", "a1")
+    assert seen.per_pair[i] == LOG.per_pair[j]
+    there = (LOG.pairs == j) & (LOG.s_next == mdp.state_index("s0"))
+    assert seen.counts[i, 3] == there.sum()
+    assert seen.paid[i] == pytest.approx(LOG.rewards[LOG.pairs == j].sum())
+
+
+@pytest.mark.parametrize("what", ["rows", "rewards"])
+def test_a_change_of_the_world_is_found_and_what_was_before_is_forgotten(what):
+    mdp = WORLD.mdp
+    other = (
+        MDP(mdp.P[[1, 0, 3, 2, 5, 4]], mdp.r, mdp.s_of)
+        if what == "rows"
+        else MDP(mdp.P, mdp.r + 0.2, mdp.s_of)
+    )
+    agent = OnlineAgent(WORLD, start=learn_start(LOG, WORLD.quotas), seed=1)
+    world = Running(mdp, 3)
+    run(agent, mdp, 3000, world=world)
+    assert agent.report().drifts == ()
+    changed = Running(other, 4, start=world.state)
+    run(agent, other, 4000, world=changed)
+    said = agent.report()
+    assert 3000 < said.drifts[0].steps < 5000 and said.drifts[0].p < 0.001
+    assert ("paid" in said.drifts[0].sentence) == (what == "rewards")
+    assert "not used any more" in said.notes[0] and "nothing is promised" in said.start
+    agent._begin_epoch()
+    known = agent._belief.now
+    assert known.records < 7000 - 2700
+    tried = known.per_pair > 200
+    pays = (known.paid / np.maximum(known.per_pair, 1))[tried]
+    assert (
+        np.abs(pays - other.r[tried]).max() < 0.12
+    )  # a little of the old world may be in the block that told
+
+
+def test_rewards_are_compared_where_there_are_enough_and_noise_is_no_change():
+    rng = np.random.default_rng(1)
+    levels = []
+    for _ in range(300):
+        old, new = (seen_of(rng.normal(size=(4, n)) * [[0.0], [1.0], [3.0], [1.0]]) for n in (200, 30))
+        levels.append(_rewards(old, new))
+    assert np.mean(np.array(levels) < 0.1) == pytest.approx(0.1, abs=0.05)
+    nothing, moved = seen_of(np.zeros((4, 50))), seen_of(np.outer([0, 0, 0, 1e-6], np.ones(50)))
+    assert _rewards(nothing, nothing) > 0.9 and _rewards(nothing, moved) < 1e-9
+
+
+def seen_of(rewards):
+    """Records of pairs that lead to the only state, one row of rewards each."""
+    pairs = np.repeat(np.arange(len(rewards)), rewards.shape[1])
+    none = Seen(np.zeros((len(rewards), 1)), np.zeros(len(rewards)), np.zeros(len(rewards)))
+    return none.and_records(pairs, np.zeros(pairs.size, int), rewards.ravel())
+
+
+def test_a_log_of_another_world_is_found_out():
+    mdp = WORLD.mdp
+    other = MDP(mdp.P[[1, 0, 3, 2, 5, 4]], mdp.r, mdp.s_of)
+    agent = OnlineAgent(WORLD, start=learn_start(LOG, WORLD.quotas), seed=1)
+    run(agent, other, 2000)
+    assert agent.report().drifts[0].steps < 1000
+
+
+def test_drifts_are_kept_in_the_file(tmp_path):
+    agent = OnlineAgent(WORLD, start=learn_start(LOG, WORLD.quotas), seed=1)
+    other = MDP(WORLD.mdp.P[[1, 0, 3, 2, 5, 4]], WORLD.mdp.r, WORLD.mdp.s_of)
+    world = Running(other, 2)
+    run(agent, other, 1500, world=world)
+    agent.save(tmp_path / "agent.npz")
+    again = OnlineAgent.load(tmp_path / "agent.npz")
+    assert again.report().drifts == agent.report().drifts != ()
+    assert run(again, other, 500, world=Running(other, 2)) == run(agent, other, 500, world=Running(other, 2))
+
+
+def test_what_is_called_by_numbers_is_meant_by_them():
+    """A log of an environment has tried actions 1 and 3 in state 7, and 0 in state 2."""
+    rows = {"state": [7, 7, 2] * 9, "action": [1, 3, 0] * 9, "reward": [1.0] * 27, "next": [7, 2, 7] * 9}
+    agent = OnlineAgent(Log.from_table(rows), seed=1)
+    assert {agent.act(7) for _ in range(5)} <= {1, 3} and agent.act(2) == 0
+    assert agent.act("7") in ("1", "3")
+    agent.observe(7, 3, 1.0, 2)
+    agent.observe("2", "0", 1.0, "7")
+    assert agent._visits.sum() + len(agent._pairs) >= 2

@@ -54,7 +54,7 @@ from .model.quota_text import parse_quota, parse_quotas
 from .model.simulator import Simulator
 from .model.tables import quotas_from_table
 from .model.utility import Utility
-from .online import AgentReport, OnlineAgent
+from .online import AgentReport, OnlineAgent, SafeStart, learn_start
 from .policy.policy import Policy
 from .records import Log
 from .solution.solution import Check, Note, Remark, Solution, Status
@@ -110,6 +110,7 @@ __all__ = [
     "Readout",
     "Remark",
     "Resource",
+    "SafeStart",
     "ShadowPrice",
     "Simulation",
     "Simulator",
@@ -144,6 +145,7 @@ __all__ = [
     "learn_mirror",
     "learn_plugin",
     "learn_records",
+    "learn_start",
     "leximin",
     "load",
     "load_world",

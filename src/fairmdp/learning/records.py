@@ -107,7 +107,7 @@ class _Search:
         first = log.earlier(tuning.choosing)
         early, late = counts_of(log.part(first)), counts_of(log.part(~first))
         self.all, self._late, self._delta, self._tuning = Counts.merged([early, late]), late, delta, tuning
-        self._kept = _kept(whole, early, tuning.fewest)
+        self._kept = kept_pairs(whole, early, tuning.fewest)
         self.part = Part(whole, self._kept)
         self.owed = self.part.owed
         self._early, self._test = self.part.counts(early), self.part.counts(late)
@@ -137,24 +137,14 @@ class _Search:
 
     def _descend(self, rungs: list[Rung]) -> tuple[tuple[Rung, Trial] | None, tuple[Rung, Trial] | None]:
         """Test from the most conservative down; the last that passed, and the first that failed."""
-        passed, leaking = None, self.part.leaking(self._late)
+        passed = None
         for rung in rungs:
-            found = self._tested(rung, leaking)
+            rng = np.random.default_rng(next(self._seeds))
+            found = tested(self.part, self._late, rung.policy, self._level.quota, self._draws, rng)
             if not found.passed:
                 return passed, (rung, found)
             passed = rung, found
         return passed, None
-
-    def _tested(self, rung: Rung, leaking: Bools) -> Trial:
-        for bad, why in (
-            (leaking, "led to a state in the later records that is hardly known from the earlier ones"),
-            (self._test.per_pair < FEWEST, f"has fewer than {FEWEST} later records, and the policy uses it"),
-        ):
-            if (used := bad & (rung.policy > 0)).any():
-                K, pair = self.owed.n_quotas, self.owed.mdp.pair_name(int(used.argmax()))
-                return Trial(False, np.zeros(K), np.ones(K), np.full(K, np.nan), f"{pair} {why}")
-        rng = np.random.default_rng(next(self._seeds))
-        return trial(self.owed, self._test, rung.policy, self._level.quota, self._draws, rng)
 
     def _expected_se(self, rung: Rung) -> Floats:
         """Standard errors of the shares if the later records are made as the earlier ones were, (K,)."""
@@ -275,12 +265,12 @@ class _Search:
             delta=self._delta,
             method="records",
             min_samples=int(self.all.per_pair[self._kept].min()),
-            notes=_unused(self.part.whole.mdp, self._kept, self.all, self._tuning),
+            notes=unused(self.part.whole.mdp, self._kept, self.all, self._tuning),
             records=FromRecords(self._kept),
         )
 
 
-def _kept(whole: Problem, early: Counts, fewest: int) -> Bools:
+def kept_pairs(whole: Problem, early: Counts, fewest: int) -> Bools:
     """Pairs that are used, (SA,); where few records leave nothing, all that come back."""
     for least in (fewest, 1):
         kept = well_tried(whole.mdp, early, least)
@@ -293,6 +283,22 @@ def _kept(whole: Problem, early: Counts, fewest: int) -> Bools:
     )
 
 
+def tested(
+    part: Part, late: Counts, policy: Floats, delta: float, draws: int, rng: np.random.Generator
+) -> Trial:
+    """Test a policy of a part on records that had no part in choosing it."""
+    owed, test = part.owed, part.counts(late)
+    unknown = "led to a state in the later records that is hardly known from the earlier ones"
+    for bad, why in (
+        (part.leaking(late), unknown),
+        (test.per_pair < FEWEST, f"has fewer than {FEWEST} later records, and the policy uses it"),
+    ):
+        if (used := bad & (policy > 0)).any():
+            K, pair = owed.n_quotas, owed.mdp.pair_name(int(used.argmax()))
+            return Trial(False, np.zeros(K), np.ones(K), np.full(K, np.nan), f"{pair} {why}")
+    return trial(owed, test, policy, delta, draws, rng)
+
+
 def _worst(owed: Problem, found: Trial) -> tuple[int, bool]:
     """The quota that was missed by the most, and whether it was its lower bound."""
     below, above = owed.at_least - found.low, found.high - owed.at_most
@@ -300,7 +306,7 @@ def _worst(owed: Problem, found: Trial) -> tuple[int, bool]:
     return k, bool(below[k] >= above[k])
 
 
-def _unused(labels: Labelled, kept: Bools, counts: Counts, tuning: Tuning) -> tuple[str, ...]:
+def unused(labels: Labelled, kept: Bools, counts: Counts, tuning: Tuning = TUNING) -> tuple[str, ...]:
     """Say which pairs and states are not used."""
     notes = []
     left_out = np.flatnonzero(~kept)

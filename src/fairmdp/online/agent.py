@@ -34,10 +34,12 @@ from fairmdp.model.quota import Quota
 from fairmdp.model.simulator import LARGEST_REWARD
 from fairmdp.online.belief import Belief
 from fairmdp.online.bounds import Bounds
+from fairmdp.online.drift import Drift, Watch
 from fairmdp.online.planning import Cushion, Mode, Plan, Planner, cushion
 from fairmdp.online.report import AgentReport
 from fairmdp.online.skeleton import skeleton
-from fairmdp.online.start import Start, start_of
+from fairmdp.online.start import Start, known_from, start_of
+from fairmdp.records.log import Log
 
 log = logging.getLogger("fairmdp")
 
@@ -70,10 +72,14 @@ class OnlineAgent:
     quotas
         What is owed; those of the problem where a `Problem` is given.
     start
-        The safe start: a `Solution` or an `Estimate` with a claim, which know their slack, or a `Policy` or
-        what else is one, with ``slack``. Without it the agent promises nothing but to keep its accounts.
+        The safe start: a `SafeStart` of `learn_start`, a `Solution` or an `Estimate` with a claim, which know
+        their slack, or a `Policy` or what else is one, with ``slack``. Without it the agent promises nothing
+        but to keep its accounts.
     slack
-        By how much the long-run shares of the start's policy oversteps every bound, at least.
+        By how much the long-run shares of the start's policy overstep every bound, at least.
+    records
+        A `Log` of the same world, by name, with which the agent begins to know it; by default what the start
+        was learned from. A change of the world since then is looked for, too.
     reward_range
         Smallest and largest mean reward that a pair may have; by default three times the range of the rewards
         seen so far.
@@ -89,7 +95,7 @@ class OnlineAgent:
     >>> stricter = solve(world.with_bounds([0.12, 0.12, 0.3]))
     >>> agent = OnlineAgent(world, start=stricter, seed=1)
     >>> agent.act("s1")
-    'a1'
+    'a0'
     >>> agent.observe("s1", "a1", 0.2, "s2")
     >>> agent.report()
     AgentReport(1 step, gain=0.2, worst_account=-0.2 steps, restore)
@@ -107,6 +113,7 @@ class OnlineAgent:
         *,
         start: Any = None,
         slack: float | None = None,
+        records: Log | None = None,
         reward_range: tuple[float, float] | None = None,
         delta: float = 0.05,
         seed: Seed = 0,
@@ -123,6 +130,10 @@ class OnlineAgent:
         self._acting, self._thinking = (
             np.random.default_rng(next(seed_stream(seed, key))) for key in (ACTING, THINKING)
         )
+        known = known_from(start if records is None else records, owed)
+        if known is not None:
+            self._belief.add_counts(*known)
+            self._watch.before = self._belief.now
         self._begin_epoch()
         self._decide()
 
@@ -139,8 +150,9 @@ class OnlineAgent:
     def act(self, state: Any) -> Any:
         """Draw what to do in a state.
 
-        Names give names of actions, numbers give numbers, which count within their state. The agent learns
-        from `observe` alone, so an action that is not carried out does no harm.
+        Names give names of actions. Numbers give numbers, which count within their state, but where all
+        actions are called by numbers, as in the log of an environment, those. The agent learns from `observe`
+        alone, so an action that is not carried out does no harm.
         """
         try:
             s = self._number[state]
@@ -149,7 +161,8 @@ class OnlineAgent:
         if not self._uniforms:
             self._uniforms = self._acting.random(_UNIFORMS).tolist()
         k = bisect_right(self._rungs[s], self._uniforms.pop())
-        return k if type(state) is int or isinstance(state, np.integer) else self._action[self._first[s] + k]
+        i = self._first[s] + k
+        return self._action_number[i] if isinstance(state, int | np.integer) else self._action[i]
 
     def observe(self, state: Any, action: Any, reward: float, next_state: Any) -> None:
         """Learn from a step: what was done in a state, what it paid, and which state followed.
@@ -195,6 +208,7 @@ class OnlineAgent:
             gain=self._earned / t if self._t else np.nan,
             shares=owed.members @ self._visits / t if self._t else np.full(owed.n_quotas, np.nan),
             accounts=bounds.per_quota(accounts, np.inf),
+            lowest=bounds.per_quota(self._lowest, np.inf),
             cushions=bounds.per_quota(self._cushion_now, 0.0),
             quota_names=owed.names,
             at_least=owed.at_least,
@@ -203,7 +217,8 @@ class OnlineAgent:
             mode=self._mode,
             restoring=(self._restored + self._restoring_now) / t,
             epochs=self._epochs,
-            start="none: nothing is promised" if self._start is None else self._start.said,
+            start=self._said_of_start,
+            drifts=self._drifts,
             notes=self._notes,
         )
 
@@ -229,10 +244,14 @@ class OnlineAgent:
         self._owed, self._delta, self._tuning, self._start = owed, delta, tuning, start
         self._bounds = Bounds.of(owed)
         self._belief = Belief(mdp, reward_range)
+        self._watch, self._drifts = Watch(mdp, self._belief.now), tuple[Drift, ...]()
         self._planner = Planner(self._bounds, tuning.part)
         self._s_of: list[int] = mdp.s_of.tolist()
         self._first: list[int] = mdp.pair_ptr[:-1].tolist()
         self._action = [mdp.action_name(i) for i in range(mdp.n_pairs)]
+        self._called = _are_numbers(mdp.states), _are_numbers(mdp.actions)  # states, actions
+        within = (np.arange(mdp.n_pairs) - mdp.pair_ptr[mdp.s_of]).tolist()
+        self._action_number = list(map(int, self._action)) if self._called[1] else within
         self._number: dict[Hashable, int] = {}
         self._pair: dict[tuple[Hashable, Hashable], int] = {}
         self._pairs: list[int] = []  # records that are not yet counted
@@ -242,6 +261,7 @@ class OnlineAgent:
         self._uniforms = []
         self._visits = np.zeros(mdp.n_pairs)
         self._given = np.zeros(self._bounds.size)
+        self._lowest = np.zeros(self._bounds.size)
         self._earned = 0.0
         self._t = self._epochs = self._epoch_began = self._restored = self._entered = 0
         self._at = -1
@@ -261,6 +281,9 @@ class OnlineAgent:
         """Put the latest records into the accounts."""
         new = np.array(self._pairs[self._counted :], np.int64)
         if new.size:
+            before = self._bounds.accounts(self._given, self._t - new.size)
+            course = before + self._bounds.increments[new].cumsum(axis=0)
+            self._lowest = np.minimum(self._lowest, course.min(axis=0))
             self._given = self._given + self._bounds.counts[new].sum(axis=0)
             self._visits = self._visits + np.bincount(new, minlength=self._visits.size)
             self._earned += sum(self._rewards[self._counted :])
@@ -271,13 +294,21 @@ class OnlineAgent:
         pairs, following = np.array(self._pairs, np.int64), np.array(self._following, np.int64)
         self._belief.add(pairs, following, np.array(self._rewards, float))
         self._pairs, self._following, self._rewards, self._counted = [], [], [], 0
-        self._left = np.maximum(self._belief.per_pair, 1.0).astype(np.int64).tolist()
+        self._look_for_drift()
+        self._left = np.maximum(self._belief.now.per_pair, 1.0).astype(np.int64).tolist()
         self._epoch_began, self._epochs = self._t, self._epochs + 1
         self._plans = {}
         if self._start is not None:
             self._plans["restore"] = Plan(self._start.policy, self._start.slack)
             self._cushion = self._cushion_of(self._plans["restore"])
         self._enter(self._mode)
+
+    def _look_for_drift(self) -> None:
+        """Forget what was seen before a change of the world, and a start that was made for it."""
+        found = self._watch.look(self._belief, self._t)
+        if found is not None:
+            log.warning("%s", found.sentence)
+            self._drifts, self._start = (*self._drifts, found), None
 
     def _decide(self) -> None:
         """Change the mode if the accounts ask for it, and say when to look again."""
@@ -345,25 +376,36 @@ class OnlineAgent:
         return self._t - self._entered if self._mode == "restore" else 0
 
     @property
+    def _said_of_start(self) -> str:
+        if self._drifts:
+            return "none since the world has changed: nothing is promised"
+        return "none: nothing is promised" if self._start is None else self._start.said
+
+    @property
     def _notes(self) -> tuple[str, ...]:
+        drifts = tuple(
+            f"{drift.sentence}; what was seen before is not used any more" for drift in self._drifts
+        )
         plan = self._plans.get("restore")
         if plan is None or plan.room > 0:
-            return ()
+            return drifts
         short = f", at least {-plan.room:.3g} of share is missing" if plan.room < 0 else ""
         return (
+            *drifts,
             f"on the model that was drawn last no policy oversteps all quotas{short}: what they are owed "
             "cannot be restored, and the policy that misses them by the least is kept",
         )
 
     def _numbered(self, state: Any) -> int:
         """Number of a state, which is remembered."""
-        s = self._owed.mdp.state_index(state)
+        s = self._owed.mdp.state_index(_as_called(state, self._called[0]))
         self._number[state] = s
         return s
 
     def _paired(self, state: Any, action: Any) -> int:
         """Number of a pair, which is remembered."""
-        i = self._owed.mdp.pair_index(state, action)
+        called = (_as_called(each, by) for each, by in zip((state, action), self._called, strict=True))
+        i = self._owed.mdp.pair_index(*called)
         self._pair[state, action] = i
         return i
 
@@ -377,6 +419,15 @@ class OnlineAgent:
             f"after {self._t:,} steps",
             "if the system was set there by no step of its own, call agent.moved() first",
         )
+
+
+def _are_numbers(names: tuple[str, ...] | None) -> bool:
+    return names is not None and all(name.isdecimal() for name in names)
+
+
+def _as_called(value: Any, by_number: bool) -> Any:
+    """What a number stands for where all names are numbers: the name."""
+    return str(value) if by_number and isinstance(value, int | np.integer) else value
 
 
 def _checked_range(given: tuple[float, float] | None) -> tuple[float, float] | None:

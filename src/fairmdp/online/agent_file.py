@@ -18,6 +18,8 @@ from fairmdp.errors import FormatError
 from fairmdp.files import naming, reading, replacing
 from fairmdp.io import npz_problem
 from fairmdp.online.agent import OnlineAgent, Tuning
+from fairmdp.online.belief import Seen
+from fairmdp.online.drift import Drift
 from fairmdp.online.planning import Cushion, Plan
 from fairmdp.online.start import Start
 
@@ -36,8 +38,8 @@ _NUMBERS = (
     "_earned",
 )
 _LISTS = {"_pairs": "<i8", "_following": "<i8", "_rewards": "<f8", "_left": "<i8", "_uniforms": "<f8"}
-_ARRAYS = ("_visits", "_given")
-_BELIEF = ("seen", "paid", "squares")
+_ARRAYS = ("_visits", "_given", "_lowest")
+_SEEN = ("counts", "paid", "squares")
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -72,12 +74,15 @@ def to_arrays(agent: OnlineAgent) -> Arrays:
         "start": None if start is None else {"slack": start.slack, "said": start.said},
         "plans": {mode: plan.room for mode, plan in agent._plans.items()},
         "cushion_slack": agent._cushion.slack,
+        "looks": agent._watch.looks,
+        "drifts": agent._drifts,
         **{name: getattr(agent, name) for name in _NUMBERS},
     }
     arrays = {f"problem.{name}": array for name, array in npz_problem.to_arrays(agent._owed).items()}
     arrays |= {name: np.array(getattr(agent, name), kind) for name, kind in _LISTS.items()}
     arrays |= {name: getattr(agent, name) for name in _ARRAYS}
-    arrays |= {f"belief.{name}": getattr(belief, name) for name in _BELIEF}
+    for what, seen in (("now", belief.now), ("before", agent._watch.before)):
+        arrays |= {f"{what}.{name}": getattr(seen, name) for name in _SEEN}
     arrays |= {f"plan.{mode}": plan.policy for mode, plan in agent._plans.items()}
     arrays |= {f"basis.{kind}": basis for kind, basis in agent._planner.bases.items()}
     arrays |= {"cushion.span": agent._cushion.span, "cushion.variance": agent._cushion.variance}
@@ -117,8 +122,9 @@ def _agent(arrays: Arrays, facts: dict[str, Any]) -> OnlineAgent:
         setattr(agent, name, arrays[name].tolist())
     for name in _ARRAYS:
         setattr(agent, name, arrays[name])
-    for name in _BELIEF:
-        setattr(agent._belief, name, arrays[f"belief.{name}"])
+    now, before = (Seen(*(arrays[f"{what}.{name}"] for name in _SEEN)) for what in ("now", "before"))
+    agent._belief.now, agent._watch.before, agent._watch.looks = now, before, facts["looks"]
+    agent._drifts = tuple(Drift(*drift) for drift in facts["drifts"])
     agent._acting, agent._thinking = (_generator(state) for state in facts["generators"])
     agent._planner.bases = _under("basis.", arrays)
     agent._plans = {mode: Plan(arrays[f"plan.{mode}"], room) for mode, room in facts["plans"].items()}

@@ -8,6 +8,7 @@ import numpy as np
 
 from fairmdp.model.checks import Bools, Floats, ReadOnly, counted
 from fairmdp.model.weights import Units
+from fairmdp.online.drift import Drift
 from fairmdp.tables import Table
 
 
@@ -25,6 +26,8 @@ class AgentReport(ReadOnly):
         Realised share of each quota's set, (K,): known exactly, so it has no interval.
     accounts : ndarray
         What each quota was given beyond its due, in steps, (K,); below 0 it is owed something.
+    lowest : ndarray
+        The lowest that each account ever was, (K,), 0 at the beginning.
     cushions : ndarray
         What an account is to hold before the agent earns freely, (K,).
     mode : str
@@ -35,6 +38,9 @@ class AgentReport(ReadOnly):
         How often the agent has drawn a new model from what it knows.
     start : str
         What the restoring policy rests on.
+    drifts : tuple of Drift
+        Changes of the world that were found: when, how surely, and a sentence. What was seen before is then
+        forgotten, and a start for the world before promises nothing any more.
     notes : tuple of str
         What a careful reader should know.
     """
@@ -43,6 +49,7 @@ class AgentReport(ReadOnly):
     gain: float
     shares: Floats
     accounts: Floats
+    lowest: Floats
     cushions: Floats
     quota_names: tuple[str, ...]
     at_least: Floats
@@ -52,6 +59,7 @@ class AgentReport(ReadOnly):
     restoring: float
     epochs: int
     start: str
+    drifts: tuple[Drift, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property

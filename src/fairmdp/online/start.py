@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fairmdp.errors import ProblemError
+from fairmdp.learning.counts import Counts
 from fairmdp.learning.estimate import Estimate
-from fairmdp.model.checks import Floats, ReadOnly, refuse
+from fairmdp.learning.records import counts_of
+from fairmdp.model.checks import Floats, Ints, ReadOnly, refuse
+from fairmdp.model.labels import Labels
+from fairmdp.model.mdp import MDP
 from fairmdp.model.problem import Problem
+from fairmdp.online.safe_start import SafeStart
 from fairmdp.policy.policy import Policy
+from fairmdp.records.log import Log
 from fairmdp.solution.solution import Solution, slacks
 
 
@@ -24,13 +30,44 @@ class Start(ReadOnly):
     said: str
 
 
+class Known(NamedTuple):
+    """What was counted before the run, and the numbers that its pairs and states have in the agent."""
+
+    counts: Counts
+    pairs: Ints
+    states: Ints
+
+
+def known_from(given: Any, owed: Problem) -> Known | None:
+    """What a start or a log knows of the world; nothing for a policy."""
+    mdp = owed.mdp
+    if isinstance(given, Log):
+        return _matched(counts_of(given), given.labels, mdp)
+    if isinstance(given, SafeStart):
+        return _matched(given.counts, given.labels, mdp)
+    if isinstance(given, Estimate) and given.counts.n_pairs == mdp.n_pairs:
+        return Known(given.counts, np.arange(mdp.n_pairs), np.arange(mdp.n_states))
+    return None
+
+
+def _matched(counts: Counts, labels: Labels, mdp: MDP) -> Known:
+    """Pairs and states of other labels by name; what was never left has no action here, and no records."""
+    if labels == Labels.of(mdp):
+        return Known(counts, np.arange(mdp.n_pairs), np.arange(mdp.n_states))
+    states = np.array([mdp.state_index(labels.state_name(s)) for s in range(labels.n_states)])
+    pairs = np.zeros(labels.n_pairs, np.int64)
+    for i in np.flatnonzero(counts.per_pair).tolist():
+        pairs[i] = mdp.pair_index(int(states[labels.s_of[i]]), labels.action_name(i))
+    return Known(counts, pairs, states)
+
+
 def start_of(given: Any, slack: float | None, owed: Problem) -> Start:
     """What a user gave as a start, on the states and actions of an agent."""
     if slack is not None and not (np.isfinite(slack) and slack > 0):
         raise ProblemError(f"slack is {slack!r}, expected a share above 0")
     if isinstance(given, Solution):
         return Start(_policy(owed, given), _known(slack, given, owed), "a solved model")
-    if isinstance(given, Estimate):
+    if isinstance(given, Estimate | SafeStart):
         return _learned(given, slack, owed)
     if slack is None:
         refuse(
@@ -54,25 +91,22 @@ def _known(slack: float | None, given: Solution, owed: Problem) -> float:
     return _enough(found, slack, "the policy of this solution")
 
 
-def _learned(given: Estimate, slack: float | None, owed: Problem) -> Start:
+def _learned(given: Estimate | SafeStart, slack: float | None, owed: Problem) -> Start:
     if not given.guaranteed:
         refuse(
             "this policy was learned without a claim, so it is no safe start",
             given.claim,
-            "learn from more records, or let the agent run without a start",
+            "learn from more records, or let the agent run without a start; records= tells it what they know",
         )
     at = [given.quota_names.index(name) if name in given.quota_names else -1 for name in owed.names]
     if -1 in at:
         raise ProblemError(f"nothing was learned of quota {owed.names[at.index(-1)]}")
-    found = float(np.minimum(
-        np.where(owed.at_least > 0, given.share_low[at] - owed.at_least, np.inf),
-        np.where(owed.at_most < 1, owed.at_most - given.share_high[at], np.inf),
-    ).min(initial=np.inf))  # fmt: skip
-    return Start(
-        _policy(owed, given),
-        _enough(found, slack, "the claim"),
-        f"a policy learned with a claim: {given.claim}",
-    )
+    nothing, all_ = np.zeros(owed.n_quotas), np.ones(owed.n_quotas)
+    low, high = given.share_low[at], given.share_high[at]
+    both = np.minimum(slacks(low, owed.at_least, all_), slacks(high, nothing, owed.at_most))
+    found = _enough(float(both.min(initial=np.inf)), slack, "the claim")
+    policy = Policy(given.labels, given.policy[None], np.ones(1)) if isinstance(given, SafeStart) else given
+    return Start(_policy(owed, policy), found, f"a policy learned with a claim: {given.claim}")
 
 
 def _enough(found: float, asked: float | None, whose: str) -> float:

@@ -42,13 +42,17 @@ class Outcome:
     z: Floats
 
 
-def table(stratum: Ints, label: Ints, following: Ints) -> Outcome | None:
-    """Next states against a label in each stratum, numbered from 0; None where nothing can be compared."""
-    n = np.bincount(stratum).astype(float)
+def table(stratum: Ints, label: Ints, following: Ints, times: Ints | None = None) -> Outcome | None:
+    """Next states against a label in each stratum, numbered from 0; None where nothing can be compared.
+
+    ``times`` says how many equal records each entry stands for; by default one.
+    """
+    n = np.bincount(stratum, times).astype(float)
     rows, row = np.unique(np.stack([stratum, label]), axis=1, return_inverse=True)
     columns, column = np.unique(np.stack([stratum, following]), axis=1, return_inverse=True)
-    row_n, column_n = np.bincount(row.ravel()), np.bincount(column.ravel())
-    cells, seen = np.unique(np.stack([row.ravel(), column.ravel()]), axis=1, return_counts=True)
+    row_n, column_n = np.bincount(row.ravel(), times), np.bincount(column.ravel(), times)
+    cells, cell = np.unique(np.stack([row.ravel(), column.ravel()]), axis=1, return_inverse=True)
+    seen = np.bincount(cell.ravel(), times)
     of = rows[0][cells[0]]
     expected = row_n[cells[0]] * column_n[cells[1]] / n[of]
     chi2 = np.bincount(of, seen**2 / expected, minlength=n.size) - n
