@@ -45,7 +45,11 @@ def test_no_method_says_what_is_not_so(start):
         assert not wrong and status is not None, (seed_shape, method, wrong)
 
 
-@pytest.mark.parametrize("seed", [198, 1332], ids=["prices of 5e8", "a program that HiGHS gives up"])
+@pytest.mark.parametrize(
+    "seed",
+    [198, 1332, 2956],
+    ids=["prices of 5e8", "a proposal that HiGHS gives up", "a repair that HiGHS gives up"],
+)
 def test_answers_that_were_wrong_once(seed):
     """1332: what was proposed instead of quotas that cannot be met could not be solved, and the proof was lost."""
     assert [wrong for _, _, _, wrong, _ in examine(seed) if wrong] == []

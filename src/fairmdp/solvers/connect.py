@@ -22,6 +22,7 @@ from fairmdp.backends.flow_lp import FlowLP
 from fairmdp.certificate.claim import certify, certify_policy
 from fairmdp.chains.policy import policy_of
 from fairmdp.deadline import Deadline, OutOfTimeError, stop_of
+from fairmdp.errors import SolverError
 from fairmdp.model.checks import Floats
 from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Note, Remark, Solution, Status
@@ -94,7 +95,10 @@ def repair(
             return None
         for k in range(problem.n_quotas):
             lp.set_quota(k, lower[k], upper[k])
-        answer = lp.run()
+        try:
+            answer = lp.run()
+        except SolverError:  # HiGHS gives up on so much room: what was found without it stands
+            return None
         return None if answer is None else answer.x
 
     def claim(x: Floats, *notes: Note) -> Solution:
