@@ -8,8 +8,13 @@ from scipy.sparse import csr_array
 
 from fairmdp import MDP, Problem, ProblemError, Quota, Status, parse_quotas, solve, verify
 from fairmdp.certificate import reward_scale
+from fairmdp.chains.chain import Chain
 from fairmdp.chains.components import components_of
+from fairmdp.chains.policy import uniform_policy
+from fairmdp.chains.side_by_side import side_by_side
 from fairmdp.solution.solution import Note, Remark
+from fairmdp.solvers import parts
+from fairmdp.solvers.multichain_lp import solve_multichain_lp
 from fairmdp.solvers.quotient import Quotient
 
 
@@ -266,6 +271,63 @@ def test_components_and_moves_between_them():
     assert values[2] == 7 and quotient.pairs[choice[2]] == 0
     values, _ = quotient.best(np.where(np.arange(3) == found.labels[2], -np.inf, values))
     assert values[found.labels[2]] == -np.inf  # it cannot be stayed in, and nothing leads out of it
+
+
+def many_islands(count=12, seed=3):
+    """Small random components that a first state leads to, with two quotas of every run."""
+    rng = np.random.default_rng(seed)
+    S = 5 * count + 1
+    P, s_of = (
+        np.zeros((15 * count + count, S)),
+        np.append(np.repeat(np.arange(S - 1), 3), np.full(count, S - 1)),
+    )
+    for i, s in enumerate(s_of[: 15 * count]):
+        to = 5 * (s // 5) + rng.choice(5, 3, replace=False)
+        P[i, to] = rng.dirichlet(np.ones(3))
+    for c in range(count):
+        P[15 * count + c, 5 * c] = P[15 * count + c, 5 * ((c + 1) % count)] = 0.5
+    mdp = MDP(P, rng.random(s_of.size), s_of, initial=np.eye(S)[-1])
+    return Problem(mdp, [Quota(f"q{k}", np.arange(k, S - 1, 5), at_least=0.15) for k in range(2)])
+
+
+def test_many_components_at_once():
+    problem = many_islands()
+    found = proved(problem)
+    assert found.status is Status.OPTIMAL and found.counters["components"] > 2
+    one_program = solve_multichain_lp(problem, components_of(problem.mdp), 1e-6)
+    assert found.gain == pytest.approx(one_program.gain, abs=1e-6)
+
+
+def test_what_programs_say_of_components_is_not_believed(monkeypatch):
+    """Policies that are not what the program promised are noticed by the certificate, and made afresh."""
+    read, said = parts.policy_of, []
+
+    def misread(mdp, x):
+        said.append(mdp)
+        return uniform_policy(mdp) if len(said) <= lies else read(mdp, x)
+
+    monkeypatch.setattr(parts, "policy_of", misread)
+    gains, asked = [], []
+    for lies in (0, 8):
+        said.clear()
+        gains.append(proved(many_islands()).gain)
+        asked.append(len(said))
+    assert asked[1] > asked[0] and gains[1] == pytest.approx(gains[0], abs=1e-6)
+
+
+def test_chains_side_by_side():
+    problem = many_islands()
+    chain = Chain.of(problem.mdp, uniform_policy(problem.mdp))
+    P, ptr = chain.P[:60, :60], np.arange(0, 61, 5)
+    found = side_by_side(P, ptr)
+    assert found.close.all() and found.pins.size == 12
+    for c, nu in enumerate(chain.stationary):
+        inside = slice(5 * c, 5 * c + 5)
+        assert found.shares[inside] == pytest.approx(nu[inside], abs=1e-14)
+        alone = Chain(P[inside, inside])
+        assert found.steps[inside] == pytest.approx(alone.hitting_times(found.pins[c] - 5 * c), rel=1e-9)
+    hardly = csr_array(np.array([[1 - 1e-13, 1e-13], [1e-13, 1 - 1e-13]]))
+    assert not side_by_side(hardly, np.array([0, 2])).close[0]
 
 
 def test_a_long_walk_with_a_leak():

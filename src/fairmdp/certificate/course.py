@@ -29,10 +29,12 @@ from scipy.sparse.linalg import splu
 from fairmdp.certificate.ends import positive
 from fairmdp.certificate.facts import Witness, find_witness
 from fairmdp.chains.chain import Chain
+from fairmdp.chains.side_by_side import side_by_side
 from fairmdp.chains.structure import closed_classes
 from fairmdp.model.checks import Bools, Floats, Ints
 from fairmdp.model.mdp import MDP
 
+_SMALL, _MANY = 400, 8  # classes of up to so many states, if there are so many, are solved side by side
 _SWEEPS = 1000  # for the visits of forks, before they are solved for
 _SETTLED = 1e-15  # change of a sweep, relative to all visits, at which they are taken
 
@@ -178,8 +180,15 @@ def rest_of(course: Course, guess: Floats | None) -> Rest:
     """Where a policy's time goes in each class, and a witness for it."""
     Q, n = _within(course), course.states.size
     shares, steps, heads = np.ones(n), np.zeros(n), course.ptr[:-1].copy()
-    flawed = False
-    for c in np.flatnonzero(np.diff(course.ptr) > 1).tolist():
+    flawed, sizes = False, np.diff(course.ptr)
+    left = np.flatnonzero(sizes > 1)
+    together = left[sizes[left] <= _SMALL]
+    if together.size >= _MANY:
+        places = np.flatnonzero(np.isin(course.class_of, together))
+        found = side_by_side(Q[places][:, places], np.append(0, np.cumsum(sizes[together])))
+        shares[places], steps[places], heads[together] = found.shares, found.steps, places[found.pins]
+        left = np.setdiff1d(left, together[found.close])
+    for c in left.tolist():
         start, stop = course.ptr[c : c + 2].tolist()
         entries = slice(Q.indptr[start], Q.indptr[stop])
         block = Q.data[entries], Q.indices[entries] - start, Q.indptr[start : stop + 1] - Q.indptr[start]

@@ -393,9 +393,12 @@ class MDP(Labelled, ReadOnly):
 
     def within(self, states: Ints, pairs: Ints) -> MDP:
         """Return a part of the model: sorted states, and pairs of theirs that do not leave them."""
-        number = np.zeros(self.n_states, np.int64)
-        number[states] = np.arange(states.size)
-        return MDP(self.P[pairs][:, states], self.r[pairs], number[self.s_of[pairs]])
+        rows = self.P[pairs]
+        if not rows.data.all():
+            rows.eliminate_zeros()
+        inner = rows.data, np.searchsorted(states, rows.indices), rows.indptr
+        P = csr_array(inner, shape=(pairs.size, states.size))
+        return MDP(P, self.r[pairs], np.searchsorted(states, self.s_of[pairs]))
 
     @property
     def start(self) -> Floats:

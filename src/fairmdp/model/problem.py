@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array, csr_array
 
 from fairmdp.errors import ProblemError
 from fairmdp.model.checks import (
@@ -343,6 +343,15 @@ class Problem(ReadOnly):
         """Return the same quotas on the model that earns another of its `MDP.rewards`."""
         return self.with_mdp(self.mdp.with_reward(name))
 
+    @cached_property
+    def _by_pair(self) -> tuple[csc_array, csc_array]:
+        """The weights and the members, pair by pair."""
+        return self.weights.tocsc(), self.members.tocsc()
+
+    def counted(self, pairs: Ints) -> csr_array:
+        """What each quota counts in some of the pairs, (K, pairs)."""
+        return self._by_pair[1][:, pairs].tocsr()
+
     def within(self, states: Ints, pairs: Ints, quotas: Ints) -> Problem:
         """Return some of the quotas on a part of the model, whose pairs do not leave its states.
 
@@ -351,7 +360,7 @@ class Problem(ReadOnly):
         mdp, other = self.mdp.within(states, pairs), object.__new__(Problem)
         names = (*_BOUNDS, "over_states", "expected")
         rows = {name: read_only(getattr(self, name)[quotas]) for name in names}
-        weights, members = (read_only(each[quotas][:, pairs]) for each in (self.weights, self.members))
+        weights, members = (read_only(csr_array(each[:, pairs][quotas].tocsr())) for each in self._by_pair)
         other.__dict__.update(
             mdp=mdp, names=tuple(self.names[k] for k in quotas), weights=weights, conditions=(),
             weighted=read_only(self.weighted[quotas]), _scaled=(members, self.units.of(quotas)), **rows,

@@ -32,7 +32,7 @@ from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Note, Remark, Solution, Status
 
 _ROUNDS = 40  # of classes that are asked to be left; some lattices fall apart again and again
-_ROOMS = (0.0, 1e-9, 1e-8, 1e-7)  # by which quotas are raised, so that what rarely moves can be proved
+_ROOMS = (0.0, 1e-8, 1e-7, 3e-7, 1e-6)  # by which quotas are raised, so that what rarely moves can be proved
 _SPECK = 1e-7  # of an even split: less is what solvers leave where nothing should be
 _NOTHING = 1e-12  # part of the span of the rewards that nobody misses
 _FAIR = (Status.OPTIMAL, Status.FEASIBLE)
