@@ -308,7 +308,7 @@ def test_what_programs_say_of_components_is_not_believed(monkeypatch):
 
     monkeypatch.setattr(parts, "policy_of", misread)
     gains, asked = [], []
-    for lies in (0, 8):
+    for lies in (0, 3):  # noqa: B007  `misread` reads it
         said.clear()
         gains.append(proved(many_islands()).gain)
         asked.append(len(said))
