@@ -1,6 +1,6 @@
 # The public names and where they are defined: what `import fairmdp` offers, loaded at first use.
 from . import scenarios
-from .audit import Evaluation, Inspection, LogAudit, audit_log, evaluate, inspect
+from .audit import Evaluation, Inspection, LogAudit, audit_log, evaluate, gains_by_start, inspect
 from .backends.cuda.device_problem import DeviceProblem
 from .certificate import Verdict, verify
 from .certificate.readout import Readout, readout
@@ -28,6 +28,7 @@ from .frontiers import (
     compare,
     frontier,
     frontier_grid,
+    other_meaning,
     welfare_frontier,
 )
 from .io import load, load_world, save
@@ -139,6 +140,7 @@ __all__ = [
     "from_gymnasium",
     "frontier",
     "frontier_grid",
+    "gains_by_start",
     "gini",
     "inspect",
     "learn",
@@ -152,6 +154,7 @@ __all__ = [
     "max_min",
     "mirror_sweep",
     "mixing_time",
+    "other_meaning",
     "parse_objective",
     "parse_quota",
     "parse_quotas",

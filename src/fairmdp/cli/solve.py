@@ -111,7 +111,8 @@ def solve(source: io.Source, options: _Options) -> None:
         if problem.n_quotas and solution.status == "optimal":
             bare = problem.without_quotas()
             free = fm.solve(bare, tol=options.tol, device=options.device, start=solution)
-        click.echo(views.solution_text(source.target, problem, solution, free))
+        other = fm.other_meaning(problem, solution, tol=options.tol)
+        click.echo(views.solution_text(source.target, problem, solution, free, other))
     if options.out is not None:
         solution.save(options.out)
         if not quiet:

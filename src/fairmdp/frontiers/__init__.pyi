@@ -2,6 +2,7 @@ from .comparison import Comparison, compare
 from .curve import Frontier, ShadowPrice
 from .family import ALL, Family
 from .grid import FrontierGrid, frontier_grid
+from .meanings import other_meaning
 from .points import Engine, frontier, last_feasible
 from .principles import WelfareFrontier, welfare_frontier
 
@@ -18,5 +19,6 @@ __all__ = [
     "frontier",
     "frontier_grid",
     "last_feasible",
+    "other_meaning",
     "welfare_frontier",
 ]

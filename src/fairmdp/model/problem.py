@@ -305,6 +305,13 @@ class Problem(ReadOnly):
         replaced = {q.name for q in added}
         return Problem(self.mdp, [*(q for q in self.quotas if q.name not in replaced), *added])
 
+    def with_meaning(self, *, expected: bool) -> Problem:
+        """Return the same quotas on the mean over runs, or else on every run: all that ask for something."""
+        other = self._sharing(*_ROWS, *_BOUNDS)
+        asks = (self.at_least > 0) | (self.at_most < 1)
+        other.__dict__["expected"] = read_only(np.where(asks, expected, self.expected))
+        return other
+
     @property
     def uniform(self) -> Problem:
         """The same quotas on a model of equal steps, with the same gains and shares: what solvers see."""

@@ -120,11 +120,13 @@ def _nearest(
 def _reach(
     problem: Problem, found: Components, k: int, least: bool, answer: Answer, solve: Solve
 ) -> float | None:
-    """What a quota can have beside all others, or None where these cannot be met."""
+    """What a quota can have beside all others and its own other bound, or None where these cannot be met."""
     sign = 1.0 if least else -1.0
     counts = problem.members[[k]].toarray()[0]
     mdp = problem.mdp
-    others = _without(problem, {k}).with_mdp(MDP(mdp.P, sign * counts, mdp.s_of, initial=mdp.initial))
+    low, high = problem.at_least.copy(), problem.at_most.copy()
+    (low if least else high)[k] = 0.0 if least else 1.0
+    others = problem.with_bounds(low, high).with_mdp(MDP(mdp.P, sign * counts, mdp.s_of, initial=mdp.initial))
     if problem.expected[k]:
         best = answer(others)
         return sign * best.gain if best.status in _MET else None

@@ -72,10 +72,23 @@ def _guaranteed(problem: Problem, solution: Solution) -> Iterator[str]:
     if not named:
         yield "Nothing is required of this policy."
         return
-    promises = [_promise(rows[k], k in {c.quota for c in problem.conditions}) for k in named[:_MOST_QUOTAS]]
+    conditional = {c.quota for c in problem.conditions}
+    promises = [
+        _promise(rows[k], k in conditional) + _of_the_mean(problem, solution, k) for k in named[:_MOST_QUOTAS]
+    ]
     more = len(named) - _MOST_QUOTAS
     promises += [f"{more} other requirements that are met as well"] if more > 0 else []
     yield f"In the long run this policy guarantees {_and(promises)}."
+    if solution.ends is not None and solution.ends.weights is not None:
+        yield (
+            f"It is a mixture: at its start a run draws one of {solution.ends.weights.size} ways to act and "
+            "keeps it, so single runs differ."
+        )
+
+
+def _of_the_mean(problem: Problem, solution: Solution, k: int) -> str:
+    """What is said of a promise that single runs need not keep."""
+    return " in the mean over runs" if solution.ends is not None and problem.expected[k] else ""
 
 
 def _promise(row: Json, conditional: bool) -> str:

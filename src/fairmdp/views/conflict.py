@@ -68,6 +68,9 @@ def nearest_quotas(problem: Problem, why: Infeasibility) -> list[str]:
 def _alone_text(problem: Problem, k: int) -> str:
     """What cannot be had of one quota, where the start decides where runs end."""
     ends = "no policy meets it in the mean" if problem.expected[k] else "no policy meets it in every run"
+    if problem.mdp.initial is None:
+        where = "from every start, and none is stated (--start NAME)"
+        return f"{problem.names[k]} cannot be met {where}, whatever the others ask: {ends}"
     return f"{problem.names[k]} cannot be met from the start, whatever the others ask: {ends}"
 
 

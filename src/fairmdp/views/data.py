@@ -24,7 +24,7 @@ from fairmdp.model.weights import Units
 from fairmdp.solution.file import plain, solution_to_dict
 from fairmdp.solution.solution import Solution, Status, slacks
 from fairmdp.views.conflict import infeasible_data
-from fairmdp.views.ends import ends_data, seen_ends
+from fairmdp.views.ends import ends_data, meaning_data, seen_ends, starts_data
 from fairmdp.views.policy import GRAPH_STATES, graph_data, policies_data
 from fairmdp.views.sentences import method_text, note_texts
 
@@ -102,9 +102,14 @@ def summary(solution: Solution, *, most: int | None = None) -> Json:
 
 
 def solution_data(
-    problem: Problem, solution: Solution, free: Solution | None = None, *, most: int | None = None
+    problem: Problem,
+    solution: Solution,
+    free: Solution | None = None,
+    other: Solution | None = None,
+    *,
+    most: int | None = None,
 ) -> Json:
-    """What was found, beside the solution without quotas."""
+    """What was found, beside the solution without quotas, and that with the other meaning of them."""
     proved = solution.status in _PROVED
     known = free is not None and free.status in _PROVED
     document = summary(solution, most=most)
@@ -123,6 +128,8 @@ def solution_data(
         "free_status": free.status.value if free else None,
         "free_gain": free.gain if free and known else None,
         "cost": max(free.gain - solution.gain, 0.0) if free and known and proved else None,
+        "starts": starts_data(problem, solution),
+        "other": meaning_data(problem, solution, other),
         "per": problem.mdp.per,
         "same_gain": bool(np.ptp(problem.mdp.rates) == 0),
         "all_weighted": bool(problem.weighted.all()) and not problem.conditions,

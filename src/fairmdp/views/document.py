@@ -28,9 +28,17 @@ def problem_view(problem: Problem, name: str) -> Json:
     return plain(problem_data(problem, name))
 
 
-def solution_view(problem: Problem, solution: Solution, free: Solution) -> Json:
-    """What was found, beside the solution without quotas; what is not proved is not drawn."""
-    document = plain(solution_data(problem, solution, free))
+def solution_view(
+    problem: Problem, solution: Solution, free: Solution, other: Solution | None = None
+) -> Json:
+    """What was found, beside the solution without quotas; what is not proved is not drawn.
+
+    What the `other` meaning of the quotas would come to stands among the notes, or with what conflicts.
+    """
+    document = plain(solution_data(problem, solution, free, other))
+    if document["other"] is not None:
+        conflict = document["infeasible"]
+        (document["notes"] if conflict is None else conflict["lines"]).append(document["other"]["text"])
     return document | {"policies": []} if solution.status is Status.UNDECIDED else document
 
 

@@ -7,11 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from fairmdp.audit.starts import gains_by_start
 from fairmdp.certificate import FAIR_TOL
+from fairmdp.certificate.facts import reward_scale
+from fairmdp.errors import ProblemError
 from fairmdp.model.checks import Ints
+from fairmdp.model.problem import Problem
 from fairmdp.solution.ends import End, Ends
-from fairmdp.solution.solution import Solution, slacks
-from fairmdp.views.format import fixed, percent, shortened
+from fairmdp.solution.solution import Solution, Status, slacks
+from fairmdp.views.format import MAX_ROWS, fixed, percent, shortened, worst_slack
 
 Json = dict[str, Any]
 
@@ -42,6 +46,62 @@ def seen_ends(solution: Solution, follows: Ints, last: Ints) -> Json | None:
     for row, end in zip(data["classes"], solution.ends.classes, strict=True):
         row["seen"] = float((np.isin(last, end.states) & (follows == end.policy)).mean())
     return data
+
+
+def starts_data(problem: Problem, solution: Solution) -> list[Json]:
+    """What is earned from each start, where no start is stated and that makes a difference."""
+    ends = solution.ends
+    if ends is None or ends.weights is not None or not solution.has_policy or problem.mdp.initial is not None:
+        return []
+    try:
+        found = gains_by_start(problem, solution, most=MAX_ROWS)
+    except ProblemError:  # there are too many to tell, or they are not proved
+        return []
+    return [
+        {
+            "gain": sum(one.gain) / 2,
+            "states": state_names(solution, one.states[:_MOST_NAMES]),
+            "of_states": int(one.states.size),
+        }
+        for one in found
+    ]
+
+
+def meaning_data(problem: Problem, solution: Solution, other: Solution | None) -> Json | None:
+    """What the other meaning of the quotas would come to, where that is something else."""
+    if other is None or not _differs(problem, solution, other):
+        return None
+    return {
+        "expected": _in_mean(problem),
+        "status": other.status.value,
+        "gain": other.gain,
+        "worst_slack": other.worst_slack,
+        "text": _meaning_text(problem, other),
+    }
+
+
+def _in_mean(problem: Problem) -> bool:
+    """Whether some quota is asked of the mean over runs."""
+    return bool((problem.expected & ((problem.at_least > 0) | (problem.at_most < 1))).any())
+
+
+def _meaning_text(problem: Problem, other: Solution) -> str:
+    said = "the mean over runs is to meet the quotas; if every run had to by itself"
+    if not _in_mean(problem):
+        said = "every run is to meet the quotas; if only the mean over runs had to (expected = true)"
+    if other.status is Status.INFEASIBLE:
+        return f"{said}, no policy would do"
+    if other.status is Status.UNDECIDED:
+        return f"{said}, nothing is proved"
+    per = f" per {problem.mdp.per}" if problem.mdp.per else ""
+    return f"{said}: gain {fixed(other.gain, 6)}{per}, {worst_slack(other.worst_slack)}"
+
+
+def _differs(problem: Problem, solution: Solution, other: Solution) -> bool:
+    if solution.status is not other.status:
+        return True
+    tolerated = max(solution.gap, other.gap, 1e-9 * reward_scale(problem))
+    return solution.has_policy and abs(other.gain - solution.gain) > tolerated
 
 
 def _end_data(solution: Solution, ends: Ends, end: End) -> Json:
@@ -96,6 +156,23 @@ def ends_lines(data: Json | None, per: str = "") -> list[str]:
     if more:
         lines.append(f"  ends in {more:,} other closed classes with {percent(data['elsewhere'])}")
     return lines
+
+
+def starts_lines(starts: Sequence[Json], per: str = "") -> list[str]:
+    """What is earned from each start, one line for each gain."""
+    if not starts:
+        return []
+    by_gain: dict[str, Json] = {}
+    for start in starts:
+        told = by_gain.setdefault(fixed(start["gain"], 6), {"states": [], "of_states": 0})
+        told["states"] += start["states"]
+        told["of_states"] += start["of_states"]
+    lines = [
+        f"  from {set_text(told['states'], told['of_states'])} gain {gain}{per}"
+        for gain, told in by_gain.items()
+    ]
+    more = len(lines) - MAX_ROWS
+    return ["", *lines[:MAX_ROWS], *([f"  ... and {more} more gains of other starts"] if more > 0 else [])]
 
 
 def seen_lines(data: Json | None) -> list[str]:

@@ -15,6 +15,7 @@ from fairmdp.certificate import verify
 from fairmdp.certificate.exact import QUICK_TRANSITIONS
 from fairmdp.errors import ProblemError
 from fairmdp.frontiers.drawn import best_curve
+from fairmdp.frontiers.meanings import other_meaning
 from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Solution
 from fairmdp.solvers.auto import solve
@@ -61,7 +62,7 @@ def report_html(
         raise ProblemError(f"{verdict.messages[0]}\n  name the problem as you did when it was solved")
     asked = problem_view(problem, name)
     free = solve(problem.without_quotas())
-    answer = solution_view(problem, solution, free)
+    answer = solution_view(problem, solution, free, other_meaning(problem, solution))
     if problem.n_quotas > MOST_ROWS:
         tight = np.argsort(solution.slacks, kind="stable")[:MOST_ROWS]
         answer["quotas"] = [answer["quotas"][k] for k in tight]

@@ -12,7 +12,7 @@ from fairmdp.model.problem import Problem
 from fairmdp.model.time import spanned
 from fairmdp.solution.solution import Solution, Status
 from fairmdp.views.data import Json, comparison_data, frontier_data, grid_data, solution_data, verdict_data
-from fairmdp.views.ends import ends_lines, seen_lines
+from fairmdp.views.ends import ends_lines, seen_lines, starts_lines
 from fairmdp.views.format import (
     MAX_ROWS,
     asked,
@@ -38,14 +38,24 @@ _GIVEN_PRICES = "or what these values prove of it; from, to: where one price hol
 _CALLED = {"plugin": "plug-in", "mirror": "mirror descent"}
 
 
-def solution_text(name: str, problem: Problem, solution: Solution, free: Solution | None = None) -> str:
-    """Answer first, proof beside it, detail below. `free` is the solution without quotas."""
-    data = solution_data(problem, solution, free, most=MAX_ROWS)
+def solution_text(
+    name: str,
+    problem: Problem,
+    solution: Solution,
+    free: Solution | None = None,
+    other: Solution | None = None,
+) -> str:
+    """Answer first, proof beside it, detail below.
+
+    `free` is the solution without quotas, `other` that with the other meaning of them (`other_meaning`).
+    """
+    data = solution_data(problem, solution, free, other, most=MAX_ROWS)
     lines = [f"{name}: {size_text(problem)}; {data['method']}", ""]
     if data["status"] == Status.INFEASIBLE:
-        lines += infeasible_lines(data["infeasible"])
+        lines += [*infeasible_lines(data["infeasible"]), *_meaning_lines(data)]
     else:
-        lines += [*_gain_lines(data), "", *_quota_table(data), *ends_lines(data["ends"], _per(data)), ""]
+        lines += [*_gain_lines(data), *_meaning_lines(data), "", *_quota_table(data)]
+        lines += [*ends_lines(data["ends"], _per(data)), *starts_lines(data["starts"], _per(data)), ""]
         lines += policies_lines(data["policies"])
     return "\n".join([*lines, *_notes(data)])
 
@@ -247,6 +257,11 @@ def infeasible_lines(why: Json | None) -> list[str]:
     return lines + ([f"  nearest quotas that can be met: {listed(why['nearest'])}"] if why["nearest"] else [])
 
 
+def _meaning_lines(data: Json) -> list[str]:
+    """What the other meaning of the quotas would come to."""
+    return [] if data["other"] is None else [f"  meaning {data['other']['text']}"]
+
+
 def _gain_lines(data: Json) -> list[str]:
     worst = worst_slack(data["worst_slack"])
     if data["same_gain"] and data["status"] != Status.UNDECIDED:
@@ -254,7 +269,9 @@ def _gain_lines(data: Json) -> list[str]:
         return [f"  gain    {fixed(data['gain'], 6)}{_per(data)}   {same}; {worst}"]
     claim = {Status.OPTIMAL: "optimal", Status.FEASIBLE: "fair", Status.UNDECIDED: "not proved fair"}
     proof = f"no fair policy exceeds {fixed(data['upper'], 6)} (gap {data['gap']:.1e})"
-    lines = [f"  gain    {fixed(data['gain'], 6)}{_per(data)}   {claim[data['status']]}: {proof}; {worst}"]
+    starts = ", mean over all starts" if data["starts"] else ""
+    earned = f"{fixed(data['gain'], 6)}{_per(data)}{starts}"
+    lines = [f"  gain    {earned}   {claim[data['status']]}: {proof}; {worst}"]
     if data["free_status"] == Status.OPTIMAL and data["cost"] is not None:
         free = fixed(data["free_gain"], 6)
         lines.append(f"  without quotas {free}; fairness costs {fixed(data['cost'], 6)}")

@@ -24,6 +24,7 @@ from fairmdp.certificate.exact import QUICK_TRANSITIONS
 from fairmdp.errors import FairMDPError, ProblemError
 from fairmdp.frontiers import last_feasible
 from fairmdp.frontiers.drawn import best_curve
+from fairmdp.frontiers.meanings import other_meaning
 from fairmdp.io import Source
 from fairmdp.model.problem import Problem
 from fairmdp.model.quota_text import states_matching
@@ -59,6 +60,7 @@ MOST_NAMES = 200
 """States that are listed by name."""
 
 _BETWEEN = 0.2  # seconds between two reports of progress
+_MOST_MEANT = 2000  # pairs up to which the other meaning of quotas is solved for, at every answer
 _KEPT = 4  # problems that a worker remembers
 _SLOW_PAIRS = 5000  # beyond these, a picture comes first and the ranges follow
 
@@ -227,7 +229,8 @@ def _solve(opened: _Opened, request: Request, progress: Progress) -> Json:
     solution = opened.solved(problem, progress)
     stated = opened.stated
     command = solve_command(stated.source, stated.problem, problem, opened.rows)
-    return {**solution_view(problem, solution, stated.free), "command": command}
+    other = other_meaning(problem, solution, most_pairs=_MOST_MEANT)
+    return {**solution_view(problem, solution, stated.free, other), "command": command}
 
 
 def _states(opened: _Opened, request: Request, progress: Progress) -> Json:
