@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "fairmdp"
 # A package imports from itself and from those above it in this list, and nothing else of ours.
 ORDER = (
     "errors", "version", "deadline", "files", "npz", "tables", "model", "records", "chains", "solution", "policy", "world", "scenarios",
-    "io", "backends", "certificate", "mirror", "solvers", "welfare", "decomposition", "workers", "learning", "online", "frontiers", "audit",
+    "io", "backends", "certificate", "mirror", "solvers", "welfare", "decomposition", "dispatch", "workers", "learning", "online", "frontiers", "audit",
     "views", "web", "__init__", "cli", "__main__",
 )  # fmt: skip
 

@@ -10,6 +10,9 @@ from .chains.chain import Chain
 from .chains.mixing import mixing_time
 from .deadline import Stop
 from .decomposition.solve import solve_world
+from .dispatch.make import dispatch_policy
+from .dispatch.policy import DispatchPolicy
+from .dispatch.simulation import WorldSimulation, simulate_world
 from .errors import (
     DeviceError,
     FairMDPError,
@@ -85,6 +88,7 @@ __all__ = [
     "Components",
     "DeviceError",
     "DeviceProblem",
+    "DispatchPolicy",
     "EngineError",
     "EnvironmentSimulator",
     "Estimate",
@@ -128,6 +132,7 @@ __all__ = [
     "WelfareVerdict",
     "World",
     "WorldPlan",
+    "WorldSimulation",
     "WorldVerdict",
     "__version__",
     "alpha_fair",
@@ -135,6 +140,7 @@ __all__ = [
     "audit_log",
     "certify",
     "compare",
+    "dispatch_policy",
     "entropy",
     "evaluate",
     "from_gymnasium",
@@ -166,6 +172,7 @@ __all__ = [
     "save_strategy",
     "scenarios",
     "simulate",
+    "simulate_world",
     "solve",
     "solve_colgen",
     "solve_dual",

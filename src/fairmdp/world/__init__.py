@@ -1,7 +1,7 @@
 """Worlds: many small decision processes that share resources at every step.
 
-What a user states (`world`, `components`, `demands`), what a solver returns (`plan`), and what is done with
-it: a policy that keeps capacity at every step (`policy`), and its simulation. Nothing here searches.
+What a user states (`world`, `components`, `demands`), and what a solver returns (`plan`). Nothing here
+searches; what is done with a plan is in `fairmdp.dispatch`.
 """
 
 import lazy_loader

@@ -1,0 +1,394 @@
+# mypy: disable-error-code="untyped-decorator,no-any-return"
+"""What a dispatch policy does in a step, and many steps of a world, in compiled loops over clients.
+
+Tables of all patterns lie one after the other in flat arrays. Entry (i, k) of a table of pattern b is at
+``base[b] + i * stride[b] + k``; a stride of 0 means that all rows of the pattern have the same.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from fairmdp.chains.small import OPTIONS
+
+INDEX, PLAN = 0, 1  # who comes first: who makes most of what it uses, or a fixed order of the clients
+PER_OCTAVE, OCTAVES = 128, 32  # steps of the efficiencies that are told apart
+KEYS = PER_OCTAVE * OCTAVES
+SWITCH, LARGEST, DEEPEST = 2.0, 3.0, 2.5  # windows; see fairmdp.dispatch.policy.DispatchPolicy
+_ARREARS = 64  # steps of arrears that the fixed order tells apart
+
+# Columns of Flat.base and Flat.stride.
+COST, USES, VALUE, SLOPE, FOLLOW, MOST, SHARES, COUNTS, OWED, UNIT, GROUP_COUNTS, GROUP_OF, CHANCE = range(13)
+P, R, M, W, GROUP = range(5)  # and of Moves
+
+
+class Flat(NamedTuple):
+    """Tables of a policy, see `fairmdp.dispatch.tables.Tables`."""
+
+    block_of: NDArray[Any]  # (N,), pattern of each client
+    row_of: NDArray[Any]  # (N,), its row there
+    visit: NDArray[Any]  # (N,), the fixed order
+    first_state: NDArray[Any]  # (patterns,), where its states begin in pair_ptr
+    n_states: NDArray[Any]  # (patterns,)
+    n_pairs: NDArray[Any]  # (patterns,)
+    n_layers: NDArray[Any]  # (patterns,), group quotas that a row can be part of
+    pair_ptr: NDArray[Any]  # pairs of states, numbered from 0 in each pattern
+    base: NDArray[Any]  # (patterns, 13)
+    stride: NDArray[Any]  # (patterns, 13)
+    floats: NDArray[np.float32]  # value, slope, cost, chance
+    doubles: NDArray[np.float64]  # uses, counts, owed, unit, shares, group counts
+    shorts: NDArray[np.int16]  # follow, most
+    groups: NDArray[np.int64]
+    columns: NDArray[np.int64]  # of each row of all patterns: how many policies it mixes
+    first_row: NDArray[np.int64]  # (patterns,)
+    capacity: NDArray[np.float64]  # (K,)
+    group_owed: NDArray[np.float64]  # (G,)
+    group_size: NDArray[np.float64]  # (G,)
+    group_unit: NDArray[np.float64]  # (G,)
+    group_least: NDArray[np.float64]  # (G,), the lowest that a correction of the price may be
+
+
+class Moves(NamedTuple):
+    """Transitions and rewards of the clients, and what they count for the quotas of a world."""
+
+    row_ptr: NDArray[Any]  # transitions of pairs, from 0 in each pattern
+    first_pair: NDArray[Any]  # (patterns,), where its pairs begin in row_ptr
+    cols: NDArray[np.int32]
+    first_entry: NDArray[Any]  # (patterns,), where its transitions begin in cols
+    base: NDArray[Any]  # (patterns, 5)
+    stride: NDArray[Any]
+    n_layers: NDArray[Any]  # (patterns,)
+    P: NDArray[np.float64]
+    r: NDArray[np.float64]
+    counts: NDArray[np.float64]
+    group_counts: NDArray[np.float64]
+    group_of: NDArray[np.int64]
+
+
+class Seen(NamedTuple):
+    """Sums over steps."""
+
+    rewards: NDArray[np.float64]  # (T,), of all clients in each step
+    earned: NDArray[np.float64]  # (N,)
+    had: NDArray[np.float64]  # (N, J)
+    group_had: NDArray[np.float64]  # (G,)
+    used: NDArray[np.float64]  # (K,)
+    most_used: NDArray[np.float64]  # (K,), in one step
+    arrears: NDArray[np.float64]  # (N,), the largest in one step
+
+
+class State(NamedTuple):
+    """What a policy remembers."""
+
+    account: NDArray[np.float64]  # (N, J), steps by which a client is behind what it is owed
+    column: NDArray[np.int64]  # (N,), policy of its plan that it follows
+    group_account: NDArray[np.float64]  # (G,), steps of all members by which a group is behind
+
+
+class Work(NamedTuple):
+    """Room for the offers of one step."""
+
+    client: NDArray[np.int64]
+    pair: NDArray[np.int64]
+    key: NDArray[np.int64]
+    use: NDArray[np.float64]  # (offers, K)
+    order: NDArray[np.int64]
+    begin: NDArray[np.int64]  # (KEYS + 1,)
+    held: NDArray[np.float64]  # (N, K), what clients use
+    used: NDArray[np.float64]  # (K,)
+    rest: NDArray[np.float64]  # (K,), what rounding has left out of used
+    had: NDArray[np.float64]  # (G,)
+    v: NDArray[np.float64]
+
+
+@njit(**OPTIONS)
+def _random(seed: Any) -> tuple[Any, float]:
+    """Next state of a generator (SplitMix64), and a number in [0, 1)."""
+    seed = seed + np.uint64(0x9E3779B97F4A7C15)
+    z = seed
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return seed, float(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@njit(**OPTIONS)
+def _key(efficiency: float) -> int:
+    """Logarithmic step of an efficiency, the best first."""
+    mantissa, exponent = math.frexp(efficiency)
+    step = exponent * PER_OCTAVE + int((mantissa - 0.5) * (2 * PER_OCTAVE)) + KEYS // 2
+    return KEYS - 1 - min(max(step, 0), KEYS - 1)
+
+
+@njit(**OPTIONS)
+def _offer(flat: Flat, work: Work, n: int, c: int, b: int, i: int, pair: int, key: int) -> int:
+    K = flat.capacity.size
+    at = flat.base[b, USES] + i * flat.stride[b, USES] + pair * K
+    work.client[n], work.pair[n], work.key[n] = c, pair, key
+    for k in range(K):
+        work.use[n, k] = flat.doubles[at + k]
+    return n + 1
+
+
+@njit(**OPTIONS)
+def _switch(flat: Flat, state: State, window: float, c: int, b: int, i: int) -> float:
+    """Choose the policy of its plan that a client follows; returns its largest arrears in windows."""
+    J, most = state.account.shape[1], -np.inf
+    outside = False
+    for j in range(J):
+        if flat.doubles[flat.base[b, OWED] + i * flat.stride[b, OWED] + j] > -np.inf:
+            d = state.account[c, j]
+            most = max(most, d / window)
+            outside = outside or abs(d) > SWITCH * window
+    columns = flat.columns[flat.first_row[b] + i]
+    if outside and columns > 1:
+        shares = flat.base[b, SHARES] + i * flat.stride[b, SHARES]
+        best, choice = -np.inf, 0
+        for column in range(columns):
+            value = 0.0
+            for j in range(J):
+                if flat.doubles[flat.base[b, OWED] + i * flat.stride[b, OWED] + j] > -np.inf:
+                    value += state.account[c, j] * flat.doubles[shares + column * J + j]
+            if value > best:
+                best, choice = value, column
+        state.column[c] = choice
+    return most
+
+
+@njit(**OPTIONS)
+def _values(
+    flat: Flat, state: State, accounts: bool, window: float, c: int, b: int, i: int, p0: int, p1: int,
+    v: NDArray[Any],
+) -> None:  # fmt: skip
+    """What the pairs p0 to p1 of a client are worth now, before they pay for what they use."""
+    J, SA = state.account.shape[1], flat.n_pairs[b]
+    at = flat.base[b, VALUE] + i * flat.stride[b, VALUE] + state.column[c] * SA
+    for pair in range(p0, p1):
+        v[pair - p0] = flat.floats[at + pair]
+    if not accounts:
+        return
+    slope = flat.base[b, SLOPE] + i * flat.stride[b, SLOPE]
+    for j in range(J):
+        d = state.account[c, j] / window
+        if d > SWITCH and flat.doubles[flat.base[b, OWED] + i * flat.stride[b, OWED] + j] > -np.inf:
+            bonus = (d - SWITCH) ** 2 * flat.doubles[flat.base[b, UNIT] + i * flat.stride[b, UNIT] + j]
+            for pair in range(p0, p1):
+                v[pair - p0] += bonus * flat.floats[slope + j * SA + pair]
+    for layer in range(flat.n_layers[b]):
+        g = flat.groups[flat.base[b, GROUP_OF] + i * flat.stride[b, GROUP_OF] + layer]
+        if g >= 0:
+            more = max(flat.group_unit[g] * state.group_account[g] / window, flat.group_least[g])
+            for pair in range(p0, p1):
+                v[pair - p0] += more * flat.floats[slope + (J + layer) * SA + pair]
+
+
+@njit(**OPTIONS)
+def _offers(
+    flat: Flat, state: State, work: Work, order: int, accounts: bool, window: float, states: NDArray[Any],
+    actions: NDArray[Any], seed: Any,
+) -> tuple[int, Any]:  # fmt: skip
+    """Give every client its best free action, and list what else it could do; returns how many offers."""
+    N, J, n = states.size, state.account.shape[1], 0
+    seed, u = _random(seed)
+    start = min(int(u * N), N - 1)
+    v = work.v
+    for visited in range(N):
+        if order == PLAN:
+            c = flat.visit[visited]
+        else:
+            c = visited + start
+            if c >= N:
+                c -= N
+        b, i = flat.block_of[c], flat.row_of[c]
+        s = flat.first_state[b] + states[c]
+        p0, p1 = flat.pair_ptr[s], flat.pair_ptr[s + 1]
+        for k in range(flat.capacity.size):
+            work.held[c, k] = 0.0
+        behind = _switch(flat, state, window, c, b, i) if accounts else -np.inf
+        _values(flat, state, accounts, window, c, b, i, p0, p1, v)
+        cost = flat.base[b, COST] + i * flat.stride[b, COST]
+        now = -1
+        for pair in range(p0, p1):
+            if flat.floats[cost + pair] == 0.0 and (now < 0 or v[pair - p0] > v[now - p0]):
+                now = pair
+        actions[c] = now - p0
+        wanted = -1
+        if accounts and behind > LARGEST:
+            j = 0
+            for other in range(1, J):
+                if state.account[c, other] > state.account[c, j]:
+                    j = other
+            S = flat.n_states[b]
+            at = flat.base[b, MOST] + i * flat.stride[b, MOST] + j * S + states[c]
+            wanted = p0 + flat.shorts[at]
+        elif order == PLAN and not accounts:
+            seed, u = _random(seed)
+            at = flat.base[b, CHANCE] + i * flat.stride[b, CHANCE]
+            wanted = p0
+            while wanted < p1 - 1 and u >= flat.floats[at + wanted]:
+                u -= flat.floats[at + wanted]
+                wanted += 1
+        elif order == PLAN:
+            S = flat.n_states[b]
+            at = flat.base[b, FOLLOW] + i * flat.stride[b, FOLLOW] + state.column[c] * S + states[c]
+            wanted = p0 + flat.shorts[at]
+        if wanted >= 0:
+            if flat.floats[cost + wanted] == 0.0:
+                actions[c] = wanted - p0
+                continue
+            key = _ARREARS
+            if behind > SWITCH:
+                key = max(0, _ARREARS - 1 - int(16.0 * (behind - SWITCH)))
+            n = _offer(flat, work, n, c, b, i, wanted, key)
+            continue
+        paid, worth = 0.0, v[now - p0]
+        while True:
+            best, choice = 0.0, -1
+            for pair in range(p0, p1):
+                more = flat.floats[cost + pair] - paid
+                if more > 0.0 and v[pair - p0] > worth:
+                    efficiency = (v[pair - p0] - worth) / more
+                    if efficiency > best:
+                        best, choice = efficiency, pair
+            if choice < 0:
+                break
+            n = _offer(flat, work, n, c, b, i, choice, _key(best))
+            paid, worth = flat.floats[cost + choice], v[choice - p0]
+    return n, seed
+
+
+@njit(**OPTIONS)
+def _added(work: Work, k: int, amount: float) -> None:
+    """Add to what is used, and to what rounding leaves out of it."""
+    before = work.used[k]
+    total = before + amount
+    part = total - before
+    work.rest[k] += (before - (total - part)) + (amount - part)
+    work.used[k] = total
+
+
+@njit(**OPTIONS)
+def _fill(flat: Flat, work: Work, n: int, states: NDArray[Any], actions: NDArray[Any]) -> None:
+    """Take offers in the order of their keys while they fit."""
+    K, begin = flat.capacity.size, work.begin
+    begin[:] = 0
+    for o in range(n):
+        begin[work.key[o] + 1] += 1
+    for key in range(KEYS):
+        begin[key + 1] += begin[key]
+    for o in range(n):
+        work.order[begin[work.key[o]]] = o
+        begin[work.key[o]] += 1
+    work.used[:] = 0.0
+    work.rest[:] = 0.0
+    for rank in range(n):
+        o = work.order[rank]
+        c = work.client[o]
+        for k in range(K):
+            _added(work, k, work.use[o, k])
+            _added(work, k, -work.held[c, k])
+        fits = True
+        for k in range(K):
+            fits = fits and (work.used[k] - flat.capacity[k]) + work.rest[k] <= 0.0
+        if fits:
+            b = flat.block_of[c]
+            actions[c] = work.pair[o] - flat.pair_ptr[flat.first_state[b] + states[c]]
+            for k in range(K):
+                work.held[c, k] = work.use[o, k]
+        else:
+            for k in range(K):
+                _added(work, k, -work.use[o, k])
+                _added(work, k, work.held[c, k])
+
+
+@njit(**OPTIONS)
+def _settle(
+    flat: Flat, state: State, work: Work, window: float, states: NDArray[Any], actions: NDArray[Any]
+) -> None:
+    """Book what clients and groups were owed in this step, and what they had."""
+    J, G = state.account.shape[1], flat.group_owed.size
+    for g in range(G):
+        work.had[g] = 0.0
+    for c in range(states.size):
+        b, i = flat.block_of[c], flat.row_of[c]
+        pair = flat.pair_ptr[flat.first_state[b] + states[c]] + actions[c]
+        counts = flat.base[b, COUNTS] + i * flat.stride[b, COUNTS] + pair * J
+        owed = flat.base[b, OWED] + i * flat.stride[b, OWED]
+        for j in range(J):
+            if flat.doubles[owed + j] > -np.inf:
+                d = state.account[c, j] + flat.doubles[owed + j] - flat.doubles[counts + j]
+                state.account[c, j] = max(d, -DEEPEST * window)
+        L = flat.n_layers[b]
+        for layer in range(L):
+            g = flat.groups[flat.base[b, GROUP_OF] + i * flat.stride[b, GROUP_OF] + layer]
+            if g >= 0:
+                at = flat.base[b, GROUP_COUNTS] + i * flat.stride[b, GROUP_COUNTS] + pair * L + layer
+                work.had[g] += flat.doubles[at]
+    for g in range(G):
+        y = state.group_account[g] + (flat.group_owed[g] - work.had[g]) / flat.group_size[g]
+        state.group_account[g] = max(y, -DEEPEST * window)
+
+
+@njit(**OPTIONS)
+def decide(
+    flat: Flat, state: State, work: Work, order: int, accounts: bool, window: float, states: NDArray[Any],
+    actions: NDArray[Any], seed: Any,
+) -> Any:  # fmt: skip
+    """Fill in the actions of one step and book them; returns the next state of the generator."""
+    n, seed = _offers(flat, state, work, order, accounts, window, states, actions, seed)
+    _fill(flat, work, n, states, actions)
+    if accounts:
+        _settle(flat, state, work, window, states, actions)
+    return seed
+
+
+@njit(**OPTIONS)
+def _see(flat: Flat, moves: Moves, state: State, seen: Seen, c: int, b: int, i: int, pair: int) -> float:
+    """Count what a client has in a step; returns its reward."""
+    J, L = seen.had.shape[1], moves.n_layers[b]
+    reward = moves.r[moves.base[b, R] + i * moves.stride[b, R] + pair]
+    seen.earned[c] += reward
+    counts = moves.base[b, M] + i * moves.stride[b, M] + pair * J
+    for j in range(J):
+        seen.had[c, j] += moves.counts[counts + j]
+    for layer in range(L):
+        g = moves.group_of[moves.base[b, GROUP] + i * moves.stride[b, GROUP] + layer]
+        if g >= 0:
+            at = moves.base[b, W] + i * moves.stride[b, W] + pair * L + layer
+            seen.group_had[g] += moves.group_counts[at]
+    for j in range(state.account.shape[1]):
+        seen.arrears[c] = max(seen.arrears[c], state.account[c, j])
+    return reward
+
+
+@njit(**OPTIONS)
+def run(
+    flat: Flat, moves: Moves, state: State, work: Work, order: int, accounts: bool, window: float,
+    states: NDArray[Any], actions: NDArray[Any], seed: Any, seen: Seen,
+) -> Any:  # fmt: skip
+    """Steps of a world, counted in seen; returns the next state of the generator."""
+    for step in range(seen.rewards.size):
+        seed = decide(flat, state, work, order, accounts, window, states, actions, seed)
+        for k in range(seen.used.size):
+            used = work.used[k] + work.rest[k]
+            seen.used[k] += used
+            seen.most_used[k] = max(seen.most_used[k], used)
+        total = 0.0
+        for c in range(states.size):
+            b, i = flat.block_of[c], flat.row_of[c]
+            pair = flat.pair_ptr[flat.first_state[b] + states[c]] + actions[c]
+            total += _see(flat, moves, state, seen, c, b, i, pair)
+            seed, u = _random(seed)
+            e, last = moves.row_ptr[moves.first_pair[b] + pair], moves.row_ptr[moves.first_pair[b] + pair + 1]
+            chances = moves.base[b, P] + i * moves.stride[b, P]
+            while e < last - 1 and u >= moves.P[chances + e]:
+                u -= moves.P[chances + e]
+                e += 1
+            states[c] = moves.cols[moves.first_entry[b] + e]
+        seen.rewards[step] = total
+    return seed

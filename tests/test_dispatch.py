@@ -1,0 +1,133 @@
+"""Policies of worlds: capacity at every step, shares over time, the same for the same seed."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from worlds import random_world
+
+import fairmdp as fm
+
+KINDS = ("fair", "fair_id", "index", "id", "greedy")
+
+
+def jobs(clients=40, **how):
+    world = fm.scenarios.job_server(clients, **how)
+    return world, fm.solve_world(world)
+
+
+def used_exactly(world, states, actions):
+    """What all clients use together, in rationals, from the statements alone."""
+    used, c = [Fraction(0)] * len(world.resources), 0
+    for rows in world.blocks:
+        for i, n in enumerate(rows.number):
+            for _ in range(n):
+                pair = rows.pair_ptr[states[c]] + actions[c]
+                assert 0 <= actions[c] < rows.pair_ptr[states[c] + 1] - rows.pair_ptr[states[c]]
+                for k, amount in enumerate(rows.uses[i % len(rows.uses), pair]):
+                    used[k] += Fraction(float(amount))
+                c += 1
+    return used
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_step_uses_more_than_there_is(seed):
+    """Whatever the states are, and however large the arrears have become."""
+    world, rng = random_world(seed, quotas=seed % 3, caps=seed % 2), np.random.default_rng(seed)
+    plan = fm.solve_world(world)
+    if plan.status == "infeasible":
+        with pytest.raises(fm.ProblemError, match="there is no plan to follow"):
+            fm.dispatch_policy(world, plan)
+        return
+    policy = fm.dispatch_policy(world, plan, KINDS[seed % 5], window=1 + seed % 7)
+    for _ in range(30):
+        states = rng.integers(0, world.blocks[0].n_states, policy.n_clients)
+        used = used_exactly(world, states, policy.act(states, rng))
+        assert all(u <= Fraction(c) for u, c in zip(used, world.capacity.tolist(), strict=True))
+
+
+def test_uses_that_are_no_binary_fractions_fit_as_far_as_they_fit():
+    """Three times the double 0.1 is more than the double 0.3, and ten thousand times too."""
+    names = ["wait", "serve"]
+    mdp = fm.MDP([[1.0], [1.0]], [0, 1.0], [0, 0], actions=names)
+    for n, capacity in ((3, 0.3), (10_001, 1000.0)):
+        world = fm.World([fm.Components("c", mdp, count=n)], [fm.Resource("cpu", capacity, {"serve": 0.1})])
+        policy = fm.dispatch_policy(world, fm.solve_world(world), "index")
+        served = int(policy.act(np.zeros(n, int), np.random.default_rng(0)).sum())
+        assert served * Fraction(0.1) <= Fraction(capacity) < (served + 1) * Fraction(0.1)
+
+
+@pytest.mark.parametrize("kind", ["fair", "fair_id", "auto"])
+def test_everybody_has_what_it_is_owed(kind):
+    world, plan = jobs()
+    seen = fm.simulate_world(world, fm.dispatch_policy(world, plan, kind, margin=0.01), 20_000, 3)
+    assert seen.met == 1.0 and seen.worst_slack >= 0
+    assert (seen.most_used <= world.capacity).all() and seen.most_used[0] == world.capacity[0]
+    assert seen.gain + 3 * seen.gain_se <= plan.upper and seen.gap(plan.upper) < 0.06
+    assert seen.arrears.max() < 4 * 20
+    bare = fm.simulate_world(world, fm.dispatch_policy(world, plan, "index"), 4_000, 3)
+    assert bare.met < 0.9 and bare.worst_slack < -0.05
+
+
+def test_shares_are_what_accounts_say():
+    """By the accounts alone: over a run a share is what is owed, plus the margin, less what arrears grew."""
+    world, plan = jobs(30)
+    policy = fm.dispatch_policy(world, plan, "fair", margin=0.02)
+    rng, rows = np.random.default_rng(5), world.blocks[0]
+    states, had, T = np.full(30, 12), np.zeros(30), 3000
+    cumulative = np.cumsum
+    for _ in range(T):
+        pairs = rows.pair_ptr[states] + policy.act(states, rng)
+        had += rows.counts[0, pairs, 0]
+        for c in range(30):
+            entries = slice(rows.row_ptr[pairs[c]], rows.row_ptr[pairs[c] + 1])
+            step = np.searchsorted(cumulative(rows.P[c, entries]), rng.random())
+            states[c] = rows.cols[entries][min(step, entries.stop - entries.start - 1)]
+    owing = policy.owing[:, 0]
+    grown = policy.accounts[owing, 0]
+    assert (had[owing] / T >= rows.owed[owing, 0] + 0.02 - grown / T - 1e-9).all()
+    assert np.isnan(policy.accounts[~owing]).all() and grown.max() < 100
+
+
+def test_the_same_seed_gives_the_same_bytes():
+    world, plan = jobs()
+    policy = fm.dispatch_policy(world, plan, "fair")
+    one, two = (fm.simulate_world(world, policy, 500, 7) for _ in range(2))
+    other = fm.simulate_world(world, policy, 500, 8)
+    for name in ("shares", "earned", "arrears", "used"):
+        assert getattr(one, name).tobytes() == getattr(two, name).tobytes()
+    assert one.gain == two.gain != other.gain
+    assert (policy.accounts[policy.owing] == 0).all()  # a simulation leaves the policy as it was
+
+
+def test_histories_and_progress():
+    world, plan = jobs()
+    told = []
+    seen = fm.simulate_world(world, fm.dispatch_policy(world, plan, "fair"), 1000, progress=told.append)
+    history = seen.history
+    assert history.steps[-1] == 1000 == told[-1]["steps"] and len(told) == history.steps.size
+    late = history.steps > seen.burn_in
+    lengths = np.diff(history.steps, prepend=0)[late]
+    assert lengths @ history.rewards[late] / lengths.sum() == pytest.approx(seen.gain)
+    assert lengths @ history.used[late] / lengths.sum() == pytest.approx(seen.used)
+    assert (np.diff(history.arrears, axis=1) >= 0).all()
+    assert history.arrears.max() <= seen.arrears.max()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda w, p: fm.dispatch_policy(w, p, "fare"), "kind is 'fare'; did you mean 'fair'"),
+        (lambda w, p: fm.dispatch_policy(w, p, window=0.5), "window is 0.5, expected at least 1 step"),
+        (lambda w, p: fm.dispatch_policy(w, p, margin=-0.1), "margin is -0.1"),
+        (lambda w, p: fm.dispatch_policy(w, fm.solve_world(fm.scenarios.gpu_tenants(10))), "of another world"),
+        (lambda w, p: fm.simulate_world(w, fm.dispatch_policy(w, p, "fair"), 30), "steps is 30, expected at least 40"),
+        (lambda w, p: fm.simulate_world(fm.scenarios.job_server(41), fm.dispatch_policy(w, p, "fair"), 100), "of another world"),
+        (lambda w, p: fm.dispatch_policy(w, p, "fair").act(np.zeros(3, int), np.random.default_rng(0)), r"shape \(3,\) of int64, expected \(40,\) numbers"),
+        (lambda w, p: fm.dispatch_policy(w, p, "fair").act(np.full(40, 13), np.random.default_rng(0)), r"states\[0\] is 13, expected 0 to 12"),
+        (lambda w, p: fm.dispatch_policy(w, p, "fair").act(np.zeros(40, int), 7), "rng is a int"),
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_is_named(call, message):
+    with pytest.raises(fm.ProblemError, match=message):
+        call(*jobs())
