@@ -58,7 +58,7 @@ from .model.quota_text import parse_quota, parse_quotas
 from .model.simulator import Simulator
 from .model.tables import quotas_from_table
 from .model.utility import Utility
-from .online import AgentReport, OnlineAgent, SafeStart, learn_start
+from .online import AgentReport, OnlineAgent, OnlineRun, SafeStart, learn_start, run_online
 from .policy.policy import Policy
 from .records import Log
 from .solution.solution import Check, Note, Remark, Solution, Status
@@ -106,6 +106,7 @@ __all__ = [
     "LogAudit",
     "Note",
     "OnlineAgent",
+    "OnlineRun",
     "Policy",
     "Problem",
     "ProblemError",
@@ -168,6 +169,7 @@ __all__ = [
     "quotas_from_table",
     "readout",
     "record",
+    "run_online",
     "save",
     "save_strategy",
     "scenarios",

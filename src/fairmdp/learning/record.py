@@ -49,6 +49,17 @@ class Running:
         self.state = following[min(k, len(following) - 1)]
         return self.state, self._rewards[pair]
 
+    @property
+    def memory(self) -> dict[str, Any]:
+        """All that what follows depends on, as JSON keeps it; to be set again on the same model."""
+        generator = self._rng.bit_generator.state
+        return {"state": self.state, "generator": generator, "uniforms": list(self._uniforms)}
+
+    @memory.setter
+    def memory(self, memory: dict[str, Any]) -> None:
+        self.state, self._uniforms = memory["state"], list(memory["uniforms"])
+        self._rng.bit_generator.state = memory["generator"]
+
     def uniform(self) -> float:
         """Draw a uniform number; they are drawn many at a time."""
         if not self._uniforms:

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from collections.abc import Hashable, Iterable
+from collections.abc import Container, Hashable, Iterable
+from copy import copy
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
@@ -24,17 +25,19 @@ from typing import Any
 import numpy as np
 
 from fairmdp import online
+from fairmdp.chains.chain import Chain
 from fairmdp.chains.policy import ladder
 from fairmdp.errors import ProblemError, SolverError
 from fairmdp.learning.counts import Seed, seed_stream
 from fairmdp.learning.plugin import check_delta
-from fairmdp.model.checks import Floats, refuse
+from fairmdp.model.checks import Floats, Ints, refuse
 from fairmdp.model.problem import Problem
 from fairmdp.model.quota import Quota
 from fairmdp.model.simulator import LARGEST_REWARD
 from fairmdp.online.belief import Belief
 from fairmdp.online.bounds import Bounds
 from fairmdp.online.drift import Drift, Watch
+from fairmdp.online.intervals import Cycles
 from fairmdp.online.planning import Cushion, Mode, Plan, Planner, cushion
 from fairmdp.online.report import AgentReport
 from fairmdp.online.skeleton import skeleton
@@ -150,9 +153,9 @@ class OnlineAgent:
     def act(self, state: Any) -> Any:
         """Draw what to do in a state.
 
-        Names give names of actions. Numbers give numbers, which count within their state, but where all
-        actions are called by numbers, as in the log of an environment, those. The agent learns from `observe`
-        alone, so an action that is not carried out does no harm.
+        Names give names of actions. Numbers give numbers: what an action is called where that is a number, as
+        in the log of an environment, else its place within its state. The agent learns from `observe` alone,
+        so an action that is not carried out does no harm.
         """
         try:
             s = self._number[state]
@@ -161,7 +164,7 @@ class OnlineAgent:
         if not self._uniforms:
             self._uniforms = self._acting.random(_UNIFORMS).tolist()
         k = bisect_right(self._rungs[s], self._uniforms.pop())
-        i = self._first[s] + k
+        self._chosen = i = self._first[s] + k
         return self._action_number[i] if isinstance(state, int | np.integer) else self._action[i]
 
     def observe(self, state: Any, action: Any, reward: float, next_state: Any) -> None:
@@ -183,6 +186,8 @@ class OnlineAgent:
         reward = float(reward)
         if not -LARGEST_REWARD <= reward <= LARGEST_REWARD:
             raise ProblemError(f"the reward of {self._owed.mdp.pair_text(i)} is {reward!r}")
+        if i != self._chosen:
+            self._deviated = True
         self._pairs.append(i)
         self._following.append(s_next)
         self._rewards.append(reward)
@@ -196,9 +201,13 @@ class OnlineAgent:
     def moved(self) -> None:
         """Say that the system was set to another state, by no step of its own: an episode was begun anew."""
         self._at = -1
+        self._deviated = True
 
     def report(self) -> AgentReport:
         """Say what was done so far, and where the accounts stand."""
+        return copy(self)._reported()  # what is counted for it leaves the agent as it is
+
+    def _reported(self) -> AgentReport:
         self._count()
         owed, bounds = self._owed, self._bounds
         t = max(self._t, 1)
@@ -206,7 +215,7 @@ class OnlineAgent:
         return AgentReport(
             steps=self._t,
             gain=self._earned / t if self._t else np.nan,
-            shares=owed.members @ self._visits / t if self._t else np.full(owed.n_quotas, np.nan),
+            shares=self._visits @ self._members / t if self._t else np.full(owed.n_quotas, np.nan),
             accounts=bounds.per_quota(accounts, np.inf),
             lowest=bounds.per_quota(self._lowest, np.inf),
             cushions=bounds.per_quota(self._cushion_now, 0.0),
@@ -217,10 +226,15 @@ class OnlineAgent:
             mode=self._mode,
             restoring=(self._restored + self._restoring_now) / t,
             epochs=self._epochs,
+            long_run=self._cycles.intervals(self._delta),
             start=self._said_of_start,
             drifts=self._drifts,
             notes=self._notes,
         )
+
+    def become(self, other: OnlineAgent) -> None:
+        """Go on as another agent would, such as one from a file."""
+        self.__dict__ = other.__dict__
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the agent as ``.npz``, atomically: what is loaded goes on to the same bits."""
@@ -243,21 +257,28 @@ class OnlineAgent:
         mdp = owed.mdp
         self._owed, self._delta, self._tuning, self._start = owed, delta, tuning, start
         self._bounds = Bounds.of(owed)
+        self._members = owed.members.toarray().T  # (SA, K)
         self._belief = Belief(mdp, reward_range)
         self._watch, self._drifts = Watch(mdp, self._belief.now), tuple[Drift, ...]()
         self._planner = Planner(self._bounds, tuning.part)
         self._s_of: list[int] = mdp.s_of.tolist()
         self._first: list[int] = mdp.pair_ptr[:-1].tolist()
         self._action = [mdp.action_name(i) for i in range(mdp.n_pairs)]
-        self._called = _are_numbers(mdp.states), _are_numbers(mdp.actions)  # states, actions
         within = (np.arange(mdp.n_pairs) - mdp.pair_ptr[mdp.s_of]).tolist()
-        self._action_number = list(map(int, self._action)) if self._called[1] else within
+        self._action_number = [
+            int(name) if name.isdecimal() else k for name, k in zip(self._action, within, strict=True)
+        ]
         self._number: dict[Hashable, int] = {}
         self._pair: dict[tuple[Hashable, Hashable], int] = {}
         self._pairs: list[int] = []  # records that are not yet counted
         self._following: list[int] = []
         self._rewards: list[float] = []
         self._counted = 0  # records among them that are in the accounts
+        self._chosen, self._deviated = (
+            -1,
+            False,
+        )  # the last action, and whether another was done since counting
+        self._anchor = 0
         self._uniforms = []
         self._visits = np.zeros(mdp.n_pairs)
         self._given = np.zeros(self._bounds.size)
@@ -265,6 +286,8 @@ class OnlineAgent:
         self._earned = 0.0
         self._t = self._epochs = self._epoch_began = self._restored = self._entered = 0
         self._at = -1
+        self._policy = np.full(mdp.n_pairs, np.nan)
+        self._cycles = self._no_cycles()
         self._mode: Mode = "restore" if self._bounds.size else "earn"
         self._plans: dict[Mode, Plan] = {}
         self._cushion = Cushion(np.zeros(self._bounds.size), np.zeros(self._bounds.size), 1.0, delta)
@@ -286,8 +309,20 @@ class OnlineAgent:
             self._lowest = np.minimum(self._lowest, course.min(axis=0))
             self._given = self._given + self._bounds.counts[new].sum(axis=0)
             self._visits = self._visits + np.bincount(new, minlength=self._visits.size)
+            self._cycle(new)
             self._earned += sum(self._rewards[self._counted :])
             self._counted = len(self._pairs)
+
+    def _cycle(self, pairs: Ints) -> None:
+        """Let the cycles of the policy in force grow; what was not done by it begins them anew."""
+        if self._deviated:
+            self._deviated, self._cycles = False, self._no_cycles()
+        else:
+            self._cycles = copy(self._cycles)
+            self._cycles.add(pairs)
+
+    def _no_cycles(self) -> Cycles:
+        return Cycles(self._members, self._owed.mdp.s_of == self._anchor)
 
     def _begin_epoch(self) -> None:
         """Learn from the last epoch, and drop the plans that were made before it."""
@@ -337,6 +372,7 @@ class OnlineAgent:
 
     def _enter(self, mode: Mode) -> None:
         """Follow the plan of a mode from now on; it is made where there is none yet."""
+        before = self._mode
         if self._mode == "restore":
             self._restored += self._t - self._entered
         self._mode, self._entered = mode, self._t
@@ -344,7 +380,12 @@ class OnlineAgent:
             self._plans[mode] = self._planned(mode)
             if mode == "restore":
                 self._cushion = self._cushion_of(self._plans[mode])
-        self._follow(self._plans[mode].policy)
+        policy = self._plans[mode].policy
+        if mode != before or not np.array_equal(policy, self._policy):
+            chain = Chain.of(self._belief.mean_model(), policy)
+            self._anchor = int(np.argmax(chain.shares))  # cycles are short between visits to it
+            self._cycles = self._no_cycles()
+        self._follow(policy)
 
     def _planned(self, mode: Mode) -> Plan:
         """The plan for a model drawn from what is known; for the mean where HiGHS cannot solve that one."""
@@ -356,7 +397,7 @@ class OnlineAgent:
             return make(self._belief.mean_model())
 
     def _follow(self, policy: Floats) -> None:
-        mdp = self._owed.mdp
+        mdp, self._policy = self._owed.mdp, policy
         rungs = np.split(ladder(mdp, policy) - mdp.s_of, mdp.pair_ptr[1:-1])
         self._rungs: list[list[float]] = [each.tolist() for each in rungs]
 
@@ -398,14 +439,16 @@ class OnlineAgent:
 
     def _numbered(self, state: Any) -> int:
         """Number of a state, which is remembered."""
-        s = self._owed.mdp.state_index(_as_called(state, self._called[0]))
+        mdp = self._owed.mdp
+        s = mdp.state_index(_as_called(state, mdp.state_numbers))
         self._number[state] = s
         return s
 
     def _paired(self, state: Any, action: Any) -> int:
         """Number of a pair, which is remembered."""
-        called = (_as_called(each, by) for each, by in zip((state, action), self._called, strict=True))
-        i = self._owed.mdp.pair_index(*called)
+        mdp, s = self._owed.mdp, self._numbered(state)
+        names = self._action[mdp.pair_ptr[s] : mdp.pair_ptr[s + 1]]
+        i = mdp.pair_index(s if mdp.states is None else mdp.states[s], _as_called(action, names))
         self._pair[state, action] = i
         return i
 
@@ -421,13 +464,9 @@ class OnlineAgent:
         )
 
 
-def _are_numbers(names: tuple[str, ...] | None) -> bool:
-    return names is not None and all(name.isdecimal() for name in names)
-
-
-def _as_called(value: Any, by_number: bool) -> Any:
-    """What a number stands for where all names are numbers: the name."""
-    return str(value) if by_number and isinstance(value, int | np.integer) else value
+def _as_called(value: Any, names: Container[str]) -> Any:
+    """What a number stands for: the name that it is, where there is such a name."""
+    return str(value) if isinstance(value, int | np.integer) and str(value) in names else value
 
 
 def _checked_range(given: tuple[float, float] | None) -> tuple[float, float] | None:

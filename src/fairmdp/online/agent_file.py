@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 from os import PathLike, fsdecode
-from typing import Any
+from typing import Any, BinaryIO
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,17 +27,9 @@ from fairmdp.online.start import Start
 VERSION = 1
 
 _NUMBERS = (
-    "_t",
-    "_at",
-    "_epochs",
-    "_epoch_began",
-    "_restored",
-    "_entered",
-    "_due",
-    "_counted",
-    "_mode",
-    "_earned",
-)
+    "_t", "_at", "_due", "_epochs", "_epoch_began", "_restored", "_entered", "_counted", "_mode", "_earned",
+    "_chosen", "_deviated", "_anchor",
+)  # fmt: skip
 _LISTS = {"_pairs": "<i8", "_following": "<i8", "_rewards": "<f8", "_left": "<i8", "_uniforms": "<f8"}
 _ARRAYS = ("_visits", "_given", "_lowest")
 _SEEN = ("counts", "paid", "squares")
@@ -53,12 +46,16 @@ def save(agent: OnlineAgent, path: str | PathLike[str]) -> None:
 def load(path: str | PathLike[str]) -> OnlineAgent:
     """Read an agent that `save` wrote."""
     with naming(path), reading(path) as file:
-        try:
-            with np.load(file, allow_pickle=False) as members:
-                arrays = dict(members)
-        except (ValueError, OSError, EOFError) as error:
-            raise FormatError(f"this is not the file of an agent: {error}") from None
-        return from_arrays(arrays)
+        return from_arrays(read_arrays(file))
+
+
+def read_arrays(file: BinaryIO) -> Arrays:
+    """Members of a file."""
+    try:
+        with np.load(file, allow_pickle=False) as members:
+            return dict(members)
+    except (ValueError, TypeError, AttributeError, OSError, EOFError, BadZipFile) as error:
+        raise FormatError(f"this is not the file of an agent: {error}") from None
 
 
 def to_arrays(agent: OnlineAgent) -> Arrays:
@@ -74,6 +71,7 @@ def to_arrays(agent: OnlineAgent) -> Arrays:
         "start": None if start is None else {"slack": start.slack, "said": start.said},
         "plans": {mode: plan.room for mode, plan in agent._plans.items()},
         "cushion_slack": agent._cushion.slack,
+        "cycles": [agent._cycles.n, agent._cycles.begun],
         "looks": agent._watch.looks,
         "drifts": agent._drifts,
         **{name: getattr(agent, name) for name in _NUMBERS},
@@ -85,6 +83,7 @@ def to_arrays(agent: OnlineAgent) -> Arrays:
         arrays |= {f"{what}.{name}": getattr(seen, name) for name in _SEEN}
     arrays |= {f"plan.{mode}": plan.policy for mode, plan in agent._plans.items()}
     arrays |= {f"basis.{kind}": basis for kind, basis in agent._planner.bases.items()}
+    arrays |= {"policy": agent._policy, "cycle.sums": agent._cycles.sums, "cycle.part": agent._cycles.part}
     arrays |= {"cushion.span": agent._cushion.span, "cushion.variance": agent._cushion.variance}
     if start is not None:
         arrays["start"] = start.policy
@@ -104,7 +103,7 @@ def from_arrays(arrays: Arrays) -> OnlineAgent:
 
 
 def _agent(arrays: Arrays, facts: dict[str, Any]) -> OnlineAgent:
-    owed = npz_problem.from_arrays(_under("problem.", arrays))
+    owed = npz_problem.from_arrays(under("problem.", arrays))
     start = None if facts["start"] is None else Start(arrays["start"], **facts["start"])
     stated, seen = facts["reward_range"], facts["rewards_seen"]
     agent = object.__new__(OnlineAgent)
@@ -126,16 +125,20 @@ def _agent(arrays: Arrays, facts: dict[str, Any]) -> OnlineAgent:
     agent._belief.now, agent._watch.before, agent._watch.looks = now, before, facts["looks"]
     agent._drifts = tuple(Drift(*drift) for drift in facts["drifts"])
     agent._acting, agent._thinking = (_generator(state) for state in facts["generators"])
-    agent._planner.bases = _under("basis.", arrays)
+    agent._planner.bases = under("basis.", arrays)
     agent._plans = {mode: Plan(arrays[f"plan.{mode}"], room) for mode, room in facts["plans"].items()}
     agent._cushion = Cushion(
         arrays["cushion.span"], arrays["cushion.variance"], facts["cushion_slack"], facts["delta"]
     )
-    agent._follow(agent._plans[agent._mode].policy)
+    agent._follow(arrays["policy"])
+    agent._cycles = agent._no_cycles()
+    agent._cycles.n, agent._cycles.begun = facts["cycles"]
+    agent._cycles.sums, agent._cycles.part = arrays["cycle.sums"], arrays["cycle.part"]
     return agent
 
 
-def _under(prefix: str, arrays: Arrays) -> Arrays:
+def under(prefix: str, arrays: Arrays) -> Arrays:
+    """Members whose names begin so, without that."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 

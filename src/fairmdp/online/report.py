@@ -9,6 +9,7 @@ import numpy as np
 from fairmdp.model.checks import Bools, Floats, ReadOnly, counted
 from fairmdp.model.weights import Units
 from fairmdp.online.drift import Drift
+from fairmdp.online.intervals import ShareIntervals
 from fairmdp.tables import Table
 
 
@@ -36,6 +37,9 @@ class AgentReport(ReadOnly):
         Part of the steps that restored.
     epochs : int
         How often the agent has drawn a new model from what it knows.
+    long_run : ShareIntervals
+        Long-run shares of the policy in force alone, since it came into force, with intervals that may be
+        looked at at any time.
     start : str
         What the restoring policy rests on.
     drifts : tuple of Drift
@@ -58,6 +62,7 @@ class AgentReport(ReadOnly):
     mode: str
     restoring: float
     epochs: int
+    long_run: ShareIntervals
     start: str
     drifts: tuple[Drift, ...] = ()
     notes: tuple[str, ...] = ()
