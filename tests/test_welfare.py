@@ -9,6 +9,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from benchmarks.problems.vector_rewards import fair_taxi, fishwood, resource_gathering
+from benchmarks.welfare import drawn
 from scipy.optimize import linprog, minimize
 from tests.models import random_problem
 
@@ -34,7 +36,7 @@ from fairmdp import (
 )
 from fairmdp.certificate.elementary import exp_bounds, log_bounds, power_bounds
 from fairmdp.deadline import OutOfTimeError
-from fairmdp.model.objectives import value_at
+from fairmdp.model.objectives import group_weights, value_at
 from fairmdp.welfare import descent
 
 THREE, JOBS, HIRING = scenarios.three_state(), scenarios.jobs(), scenarios.hiring()
@@ -74,13 +76,6 @@ def test_reference_numbers(problem, objective, reward, welfare):
     assert verify(problem, fair).ok
 
 
-def fishwood():
-    """Fishwood of MO-Gymnasium: a step at the river catches a fish with 0.1, in the woods wood with 0.9."""
-    mdp = MDP([[1, 0], [0, 1]] * 2, np.zeros(4), [0, 0, 1, 1], states=["river", "woods"])
-    rows = [Utility("fish", weights={"river": 0.1}), Utility("wood", weights={"woods": 0.9})]
-    return Problem(mdp, rows)
-
-
 # Of a time x at the river, u = (0.1 x, 0.9 (1 - x)).
 @pytest.mark.parametrize(
     ("objective", "fish", "wood"),
@@ -101,6 +96,73 @@ def test_fishwood_has_closed_forms(objective, fish, wood):
     assert fair.status is Status.OPTIMAL and verify(problem, fair, exact=True).ok
     assert fair.utilities == pytest.approx([fish, wood], abs=2e-4)
     assert fair.welfare == pytest.approx(value_at(objective, np.array([fish, wood])), abs=1e-7)
+
+
+def rounds():
+    """What each round of a taxi earns per step: places that it serves in turn, by distances alone, (8, 3)."""
+    origins, goals = [(0, 0), (0, 5), (3, 2)], [(0, 4), (5, 0), (3, 3)]
+    found = []
+    for served in [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2), (0, 2, 1)]:
+        steps = 0
+        for last, k in zip((served[-1], *served), served, strict=False):
+            steps += np.abs(np.subtract(goals[last], origins[k])).sum()
+            steps += np.abs(np.subtract(origins[k], goals[k])).sum() + 2
+        found.append([30 / steps if k in served else 0.0 for k in range(3)])
+    return np.array(found)
+
+
+def best_rounds(objective):
+    """The most welfare of time shared among rounds."""
+    each = rounds()
+    if hasattr(objective, "alpha"):
+        found = minimize(
+            lambda t: -value_at(objective, each.T @ t), np.full(8, 1 / 8), method="SLSQP", bounds=[(0, 1)] * 8,
+            constraints={"type": "eq", "fun": lambda t: t.sum() - 1}, options={"ftol": 1e-15, "maxiter": 1000},
+        )  # fmt: skip
+        return -found.fun
+    orders = np.array(list(itertools.permutations(group_weights(objective, 3))))
+    return -linprog(
+        np.append(np.zeros(8), -1.0), A_ub=np.column_stack([-orders @ each.T, np.ones(6)]), b_ub=np.zeros(6),
+        A_eq=[[1.0] * 8 + [0.0]], b_eq=[1.0], bounds=[(0, 1)] * 8 + [(None, None)],
+    ).fun  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("objective", "tol"), [(alpha_fair(1), 1e-4), (alpha_fair(2), 1e-3), (gini(), 1e-6), (max_min(), 1e-6)]
+)
+def test_the_fair_taxi_serves_three_places(objective, tol):
+    """Rounds that never meet are joined by so little that the proof of their shares costs least."""
+    problem = fair_taxi()
+    assert (problem.mdp.n_states, problem.mdp.n_pairs) == (144, 864)
+    fair = solve_welfare(problem, objective, over=problem.names, tol=tol)
+    assert fair.status is Status.OPTIMAL and verify(problem, fair).ok
+    theirs = best_rounds(objective)
+    assert theirs <= fair.welfare_upper + 1e-9 and fair.welfare == pytest.approx(theirs, abs=5e-5)
+
+
+@pytest.mark.parametrize("objective", [alpha_fair(1), gini(), max_min(), leximin()], ids=repr)
+def test_gold_and_a_gem_are_brought_home(objective):
+    """Past both enemies and straight home in 12 steps, dying after 3 or 5: 0.81 of each in 10.47 steps."""
+    problem = resource_gathering()
+    fair = solve_welfare(problem, objective, over=["gold", "gem"], tol=1e-7)
+    assert fair.status is Status.OPTIMAL and verify(problem, fair, exact=True).ok
+    assert fair.utilities == pytest.approx([0.81 / 10.47] * 2, abs=1e-6)
+    calm = Problem(
+        problem.mdp, [*problem.quotas[:2], Quota("death", weights=problem.weights.toarray()[2], at_most=0.0)]
+    )
+    alive = solve_welfare(
+        calm, objective, over=["gold", "gem"], tol=1e-7
+    )  # nobody may die: 22 steps for both
+    assert alive.status is Status.OPTIMAL and alive.worst_slack >= -1e-9
+    assert max(alive.utilities) < 0.0774 and min(alive.utilities) > 0.04
+
+
+@pytest.mark.parametrize("seed", [1937, 5152])
+def test_a_gap_that_rough_columns_closed_is_closed_again(seed):
+    """The mixture was worth less once its policies were evaluated exactly, and that was the answer."""
+    problem, objective, over, reward = drawn(seed)
+    fair = solve_welfare(problem, objective, over=over, reward=reward, tol=1e-7)
+    assert fair.status is Status.OPTIMAL and verify(problem, fair).ok
 
 
 def test_marginals_are_derivatives():

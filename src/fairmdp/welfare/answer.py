@@ -12,7 +12,7 @@ import numpy as np
 
 from fairmdp.backends.cpu import CpuBackend
 from fairmdp.certificate.claim import certify_policy, evaluate
-from fairmdp.certificate.welfare import certify_welfare
+from fairmdp.certificate.welfare import Asked, certify_welfare
 from fairmdp.chains.policy import policy_of
 from fairmdp.deadline import Stop
 from fairmdp.model.checks import Floats
@@ -63,6 +63,17 @@ class Account:
         levels: tuple[Level, ...] = (),
     ) -> WelfareSolution:
         """What is proved of a policy of equal steps, by relative values and prices of the search."""
+        return self.with_floor(policy, h, mu, notes, levels)[0]
+
+    def with_floor(
+        self,
+        policy: Any,
+        h: Any,
+        mu: Floats,
+        notes: tuple[Note, ...] = (),
+        levels: tuple[Level, ...] = (),
+    ) -> tuple[WelfareSolution, float]:
+        """The same, and the welfare that the policy is proved to have at least."""
         setting, problem = self.setting, self.setting.problem
         policy = problem.mdp.per_decision(policy)
         evaluated = evaluate(problem, policy)
@@ -73,7 +84,8 @@ class Account:
         fair = self._stated(solution, h, mu, levels)
         u, counters = fair.utilities, {**self.counters, "seconds": time.perf_counter() - self.began}
         welfare = value_at(setting.objective, u) + (setting.reward * solution.gain if setting.reward else 0.0)
-        return certify_welfare(problem, replace(fair, welfare=welfare, counters=counters), evaluated.run)
+        fair = certify_welfare(problem, replace(fair, welfare=welfare, counters=counters), evaluated.run)
+        return fair, Asked.of(problem, fair).welfare(evaluated.run)[0]
 
     def _stated(
         self, solution: Solution, h: Any, mu: Floats, levels: tuple[Level, ...] = ()
@@ -118,17 +130,18 @@ def connected(account: Account, found: WelfareSolution, search: Mixing) -> Welfa
     spread = uniform_spread(CpuBackend(problem))
     if spread is None:
         return found
-    best = found
+    best, most = found, (found.status is not Status.UNDECIDED, -math.inf)
     for pull in _PULLS:
         x = search.occupancy(2 * pull)
         if x is None:
             break
         policy = policy_of(problem.mdp, (1 - pull) * x + pull * spread.x)
         notes = (Note(Remark.CONNECTED, pull),)
-        tied = account.claim(policy, *search.witness, notes, found.levels)
-        if _worth(tied) <= _worth(best) and best is not found:
+        tied, floor = account.with_floor(policy, *search.witness, notes, found.levels)
+        worth = (tied.status is not Status.UNDECIDED, floor)
+        if worth <= most and best is not found:  # a looser tie costs more than its proof gains
             break
-        best = max(best, tied, key=_worth)
+        best, most = max((best, most), (tied, worth), key=lambda each: each[1])
         if best.status is Status.OPTIMAL:
             break
     return best
@@ -146,7 +159,3 @@ def that_earns_most(account: Account, found: WelfareSolution, witness: tuple[Any
         return found
     fair = account.claim(problem.mdp.per_step(best.policy), *witness, levels=found.levels)
     return fair if fair.status is Status.OPTIMAL else found
-
-
-def _worth(fair: WelfareSolution) -> tuple[bool, float]:
-    return fair.status is not Status.UNDECIDED, fair.welfare

@@ -30,6 +30,7 @@ _HOT = 0.01  # first temperature, of what is paid at the first prices
 _COOLING, _CAREFUL, _MANY = 0.15, 0.4, 5  # from one temperature to the next, after few steps and after many
 _CALM, _BOLD = 0.3, 3.0  # change of the log-policy that ends a temperature, and one that is not believed
 _APART = 3.0  # a temperature is not done before utilities are as even as their prices say, in entropies
+_SETTLED = 1e-3  # part of the gap to reach, below which a step has nothing to bring
 _STEPS, _PATIENCE, _HALVINGS = 150, 30, 12
 _IMPROVEMENTS, _UNSETTLED = 50, 10
 _ROUNDS, _RELAXED, _SMALL = 3000, 1.6, 1e-9  # of alternating directions
@@ -140,7 +141,7 @@ class PriceDescent:
             promised = self._prices.charged(there) - self._prices.charged(y)
             promised -= part * float(slope @ d) + part**2 * float(d @ A @ d) / 2
             calm = part * change < _CALM and promised <= 0.1 * point.tau
-            tau = self._next_tau(point, taken) if calm else point.tau
+            tau = self._next_tau(point, taken, promised) if calm else point.tau
             h = self.backend.shift(point.h, H, self._units * (there - y))
             new = self._at(there, h, point.nu, tau)
             if tau < point.tau or self._level(point, y) - self._level(new, there) >= (
@@ -157,10 +158,13 @@ class PriceDescent:
         """What is minimised."""
         return point.beta + float(self._offset @ y) - self._prices.charged(y)
 
-    def _next_tau(self, point: Point, taken: int) -> float:
-        """Temperature to go on with: lower while entropy costs too much."""
-        if point.entropy <= 0.3 * self._tol or self._apart(point) > max(_APART * point.entropy, self._tol):
+    def _next_tau(self, point: Point, taken: int, promised: float) -> float:
+        """Temperature to go on with: lower while entropy costs too much, or where nothing else is left."""
+        if self._apart(point) > max(_APART * point.entropy, self._tol):
             return point.tau
+        if point.entropy <= 0.3 * self._tol:
+            settled = promised <= _SETTLED * self._tol and self._met(point)
+            return point.tau * _CAREFUL if settled else point.tau
         cooling = _COOLING if taken < _MANY else _CAREFUL
         return point.tau * max(cooling, math.sqrt(0.2 * self._tol / point.entropy))
 
@@ -175,7 +179,11 @@ class PriceDescent:
         upper = self._master.ceiling(point.backup.top, point.mu, *self._ends)
         if upper < self.upper:
             self.upper, self.witness = upper, (point.h, point.mu)
-        room = np.minimum(point.shares - self._ends[0], self._ends[1] - point.shares)
         value = point.gain + self._shape.value(self._scaled.of(point.shares))
-        if bool((room >= self._least_room).all()) and value > self.lower:
+        if value > self.lower and self._met(point):
             self.lower, self.policy = value, point.backup.pi
+
+    def _met(self, point: Point) -> bool:
+        """Whether the quotas are met with the room that a proof takes."""
+        room = np.minimum(point.shares - self._ends[0], self._ends[1] - point.shares)
+        return bool((room >= self._least_room).all())

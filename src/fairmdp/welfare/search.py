@@ -35,7 +35,7 @@ _MANY_GROUPS = 12  # whose order a program takes long to find ...
 _MANY_STATES = 1_000  # ... and that share so many states that small changes of prices move little
 _TIGHTER = 0.02  # part of the gap to reach, up to which tangents are added
 _TIGHTEST = 1e-10  # what its programs are exact to
-_UNITS = 3  # searches at most until the unit of gaps, which depends on the welfare, is known
+_AIMS = (0.5, 0.15, 0.05)  # parts of the gap to aim at, whose unit is known only once the welfare is
 
 
 class WelfareSearch:
@@ -92,15 +92,17 @@ class WelfareSearch:
         value, mu, search.weights, self.broken = search.master.solve()
         for penalty in PENALTIES:
             search.master.penalty = penalty
-            for _ in range(_UNITS):
-                tol = 0.5 * self._tol(value)
+            for aim in _AIMS:
+                tol = aim * self._tol(value)
                 self._master.accuracy = max(_TIGHTER * tol, _TIGHTEST)
                 self.broken = search.run(mu, tol, _never, self._reporter(), eager=penalty < PENALTIES[-1])
+                if self.broken <= EXACT:  # a gap that rough columns have closed may be open
+                    self.broken = search.sharpen()
                 value, mu = search.value, search.witness[1]
                 if self.broken > EXACT or search.upper - value <= 0.8 * self._tol(value):
                     break
             if self.broken <= EXACT:
-                break
+                return
         self.broken = search.sharpen()
 
     def policy(self) -> Any:
