@@ -35,6 +35,7 @@ _MANY_GROUPS = 12  # whose order a program takes long to find ...
 _MANY_STATES = 1_000  # ... and that share so many states that small changes of prices move little
 _TIGHTER = 0.02  # part of the gap to reach, up to which tangents are added
 _TIGHTEST = 1e-10  # what its programs are exact to
+_STEEP = (1e7, 1e9)  # further penalties: high powers of little utilities outbid the usual ones
 _AIMS = (0.5, 0.15, 0.05)  # parts of the gap to aim at, whose unit is known only once the welfare is
 
 
@@ -90,12 +91,12 @@ class WelfareSearch:
         """Add columns until the gap is closed, at penalties that rise until no quota is broken."""
         search = self._search
         value, mu, search.weights, self.broken = search.master.solve()
-        for penalty in PENALTIES:
+        for penalty in (*PENALTIES, *_STEEP):
             search.master.penalty = penalty
             for aim in _AIMS:
                 tol = aim * self._tol(value)
                 self._master.accuracy = max(_TIGHTER * tol, _TIGHTEST)
-                self.broken = search.run(mu, tol, _never, self._reporter(), eager=penalty < PENALTIES[-1])
+                self.broken = search.run(mu, tol, _never, self._reporter(), eager=penalty < _STEEP[-1])
                 if self.broken <= EXACT:  # a gap that rough columns have closed may be open
                     self.broken = search.sharpen()
                 value, mu = search.value, search.witness[1]
