@@ -155,7 +155,7 @@ def test_scenarios_are_listed_with_their_parameters(run):
     code, out, _ = run("scenarios")
     assert code == 0 and "three-state" in out and "n_states=100" in out
     code, out, _ = run("scenarios", "--json")
-    assert {row["name"] for row in json.loads(out)} == set(scenarios.SCENARIOS)
+    assert {row["name"] for row in json.loads(out)} == set(scenarios.SCENARIOS) | set(scenarios.WORLDS)
 
 
 def test_quotas_on_states_pairs_and_percentages(run):

@@ -28,11 +28,13 @@ from .frontiers import (
     FrontierGrid,
     ShadowPrice,
     WelfareFrontier,
+    WorldFrontier,
     compare,
     frontier,
     frontier_grid,
     other_meaning,
     welfare_frontier,
+    world_frontier,
 )
 from .io import load, load_world, save
 from .io.gym_model import from_gymnasium
@@ -132,6 +134,7 @@ __all__ = [
     "WelfareSolution",
     "WelfareVerdict",
     "World",
+    "WorldFrontier",
     "WorldPlan",
     "WorldSimulation",
     "WorldVerdict",
@@ -187,4 +190,5 @@ __all__ = [
     "surprises",
     "verify",
     "welfare_frontier",
+    "world_frontier",
 ]

@@ -21,8 +21,8 @@ from fairmdp.errors import FairMDPError
 from fairmdp.version import __version__
 
 COMMANDS = {
-    "scenarios": "List the ready-made problems and their parameters.",
-    "new": "Write a ready-made problem as a file to edit.",
+    "scenarios": "List the ready-made problems and worlds, and their parameters.",
+    "new": "Write a ready-made problem or world as a file to edit.",
     "inspect": "Say what a model is, before it is solved.",
     "solve": "Find the best fair policy, with proof.",
     "welfare": "Find the policy that a principle of fairness prefers, with proof.",

@@ -11,6 +11,7 @@ import click
 
 import fairmdp as fm
 from fairmdp import io, views
+from fairmdp.cli import worlds
 from fairmdp.cli.options import (
     figure_option,
     json_option,
@@ -53,18 +54,37 @@ def frontier(source: io.Source, quota: str, second: str | None, options: _Option
     meet. With SECOND, another quota, the best gain is shown for every combination of the two: of the given
     values, or of eleven even ones each, up to the last that can be met.
 
+    Of a world QUOTA is a resource, whose capacity moves (the first one, where none is named), or a quota,
+    which then asks the same of all who are owed something.
+
     \b
     fairmdp frontier three-state s2
     fairmdp frontier clinic.toml ward_b --figure price.png --csv price.csv
     fairmdp frontier clinic.toml ward_a --cap
     fairmdp frontier clinic.toml ward_b ward_c --values 0:0.3:7 --second-values 0:0.3:7
+    fairmdp frontier job-server slots --values 200:500:7
+    fairmdp frontier job-server 'short queue'
     """
     if second is None and options.second_values is not None:
         raise click.UsageError("--second-values goes with a second quota")
     if second is not None and options.cap:
         raise click.UsageError("--cap goes with one quota only")
+    world, values = source.world(), values_of(options.values, "--values")
+    if world is not None:
+        second_values = options.second_values
+        worlds.refuse_options(
+            {
+                "SECOND": second,
+                "--second-values": second_values,
+                "--cap": options.cap,
+                "--workers": options.workers,
+            }
+        )
+        return worlds.frontier_of_world(
+            source, world, quota, values, csv_file=options.csv_file, figure=options.figure,
+            as_json=options.as_json,
+        )  # fmt: skip
     problem = source.problem()
-    values = values_of(options.values, "--values")
     with _engine(options.workers) as engine:
         if second is None:
             shown = _Shown(views.frontier_text, views.frontier_data)

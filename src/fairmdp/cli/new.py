@@ -20,10 +20,12 @@ class _Scenarios(click.Group):
     """One command per ready-made problem, made when it is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(fm.scenarios.SCENARIOS)
+        return [*fm.scenarios.SCENARIOS, *fm.scenarios.WORLDS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        known = fm.scenarios.SCENARIOS
+        known: dict[str, Callable[..., fm.Problem | fm.World]] = {
+            **fm.scenarios.SCENARIOS, **fm.scenarios.WORLDS
+        }  # fmt: skip
         if cmd_name not in known:
             there = there_are(list(known), cmd_name)
             raise click.UsageError(f"there is no ready-made problem {cmd_name!r}{there}")
@@ -32,7 +34,7 @@ class _Scenarios(click.Group):
 
 @click.group(cls=_Scenarios, subcommand_metavar="NAME [OPTIONS]")
 def new() -> None:
-    """Write the ready-made problem NAME as a file that you can edit.
+    """Write the ready-made problem or world NAME as a file that you can edit.
 
     \b
     fairmdp new jobs --help
@@ -40,8 +42,10 @@ def new() -> None:
     """
 
 
-def _command(name: str, function: Callable[..., fm.Problem]) -> click.Command:
-    """Command that builds and writes one problem."""
+def _command(name: str, function: Callable[..., fm.Problem | fm.World]) -> click.Command:
+    """Command that builds and writes one problem or world."""
+    is_world = name in fm.scenarios.WORLDS
+    usual = f"{name}.npz" if is_world else f"{name}.toml"
     words = parameter_help(function)
     parameters = inspect.signature(function).parameters.values()
     defaults = {p.name: p.default for p in parameters}
@@ -53,12 +57,13 @@ def _command(name: str, function: Callable[..., fm.Problem]) -> click.Command:
                 for key, text in given.items()
                 if text is not None
             }
-        path = out or f"{name}.toml"
+        path = out or usual
         if not force and Path(path).exists():
             raise click.UsageError(f"{path} is there already: name another file with -o, or add --force")
         problem = function(**values)
         fm.save(problem, path)
-        click.echo(f"wrote {path}: {views.size_text(problem)}")
+        size = views.size_text(problem) if isinstance(problem, fm.Problem) else views.world_size_text(problem)
+        click.echo(f"wrote {path}: {size}")
         click.echo(f"next: fairmdp solve {path}")
 
     options: list[click.Parameter] = []
@@ -66,7 +71,8 @@ def _command(name: str, function: Callable[..., fm.Problem]) -> click.Command:
         kind = "NUMBERS" if isinstance(default, tuple) else "NUMBER"
         told = f"{words[key]}  [default: {default_text(default)}]"
         options.append(click.Option([_option(key), key], metavar=kind, help=told))
-    file = f"File to write: .toml, .npz, .tra or .drn.  [default: {name}.toml]"
+    endings = ".toml (small) or .npz" if is_world else ".toml, .npz, .tra or .drn"
+    file = f"File to write: {endings}.  [default: {usual}]"
     options.append(click.Option(["--out", "-o"], type=FILE, help=file))
     options.append(click.Option(["--force"], is_flag=True, help="Replace a file that is there already."))
     summary, story = (inspect.getdoc(function) or "").split("\n\n")[:2]

@@ -12,6 +12,7 @@ import click
 
 import fairmdp as fm
 from fairmdp import io, solvers, views
+from fairmdp.cli import worlds
 from fairmdp.cli.exit_codes import OF_STATUS
 from fairmdp.cli.mirror import run_mirror
 from fairmdp.cli.options import (
@@ -65,7 +66,10 @@ class _Options:
     seed: int = seed_option("mirror: everything random follows from it.")
     checkpoint: str | None = option("--checkpoint", type=FILE, help="mirror: file to stop at and go on from.")
     as_json: bool = json_option("solution")
-    out: str | None = option("--out", "-o", type=FILE, help="Keep the solution in this file (JSON).")
+    out: str | None = option(
+        "--out", "-o", type=FILE, help="Keep the solution in this file (JSON; of a world .npz)."
+    )
+    csv_file: str | None = option("--csv", type=FILE, help="Of a world: write what each component gets.")
     figure: str | None = figure_option()
     plot: str = option(
         "--plot", type=click.Choice(["shares", "policy", "graph"]), default="shares", show_default=True,
@@ -89,6 +93,8 @@ def solve(source: io.Source, options: _Options) -> None:
 
     SOURCE is a .toml or .npz file, a table of transitions (.csv, .parquet), a .tra (PRISM) or .drn (Storm)
     file, module:name of a model in Python, or the name of a ready-made problem (see `fairmdp scenarios`).
+    Of a world, many small models that share resources, it shows a ceiling that no joint policy exceeds,
+    prices, and who pays for the quotas; the plan behind it is kept as .npz.
 
     \b
     fairmdp solve three-state --rho 0.1,0.1,0.25
@@ -97,8 +103,14 @@ def solve(source: io.Source, options: _Options) -> None:
     fairmdp solve mymodule:clinic -p beds=4 --reward income
     fairmdp solve three-state --method mirror --steps 1000000 --seed 1
     fairmdp solve garnet --param n_states=1000000 --device cuda
+    fairmdp solve job-server -p clients=100000 --csv clients.csv -o plan.npz
     """
     check_folder("--out", options.out)
+    world = source.world()
+    if world is not None:
+        return _solve_world(source, world, options)
+    if options.csv_file is not None:
+        raise click.UsageError("--csv is for worlds\n  --policy writes the policy of a problem as .csv")
     check_folder("--strategy", options.strategy)
     check_policy_file("--policy", options.policy)
     quiet = options.as_json
@@ -122,6 +134,19 @@ def solve(source: io.Source, options: _Options) -> None:
         save_figure(options.figure, lambda: _draw(options.plot, problem, solution), quiet)
         _write_policy(problem, solution, options)
     sys.exit(OF_STATUS[solution.status])
+
+
+def _solve_world(source: io.Source, world: fm.World, options: _Options) -> None:
+    worlds.refuse_options({
+        "--method": None if options.method == "auto" else options.method,
+        "--device": None if options.device == "cpu" else options.device,
+        "--steps": options.steps, "--checkpoint": options.checkpoint, "--policy": options.policy,
+        "--strategy": options.strategy,
+    })  # fmt: skip
+    worlds.solve_world(
+        source, world, tol=options.tol, seconds=options.seconds, out=options.out, csv_file=options.csv_file,
+        figure=options.figure, as_json=options.as_json,
+    )  # fmt: skip
 
 
 def _write_policy(problem: fm.Problem, solution: fm.Solution, options: _Options) -> None:

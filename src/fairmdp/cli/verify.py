@@ -10,6 +10,7 @@ import click
 import fairmdp as fm
 from fairmdp import io, views
 from fairmdp.certificate.facts import MOST_TOL
+from fairmdp.cli import worlds
 from fairmdp.cli.exit_codes import BAD_PROBLEM, SOLVED
 from fairmdp.cli.options import json_option, option, options, problem_options
 from fairmdp.cli.words import FILE
@@ -40,9 +41,15 @@ class _Options:
 def verify(source: io.Source, solution_file: str, options: _Options) -> None:
     """Re-derive every claim of SOLUTION from the problem SOURCE; no solver is involved.
 
-    SOLUTION is what solve -o or welfare -o wrote. Name the problem as you did then, with the same --rho,
-    --quota and --param.
+    SOLUTION is what solve -o or welfare -o wrote, also of a world. Name the problem as you did then, with
+    the same --rho, --quota and --param.
     """
+    world = source.world()
+    if world is not None:
+        worlds.refuse_options({"--names-only": options.names_only})
+        return worlds.verify_world(
+            world, solution_file, exact=options.exact, tol=options.tol, as_json=options.as_json
+        )
     problem = source.problem()
     if options.names_only:
         problem = problem.with_sets_unbounded()

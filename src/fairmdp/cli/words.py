@@ -35,5 +35,5 @@ class SourceWord(click.ParamType[str]):
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         """Names of ready-made problems that begin so; where there are none, the shell looks for files."""
-        known = [name for name in scenarios.SCENARIOS if name.startswith(incomplete)]
+        known = [name for name in (*scenarios.SCENARIOS, *scenarios.WORLDS) if name.startswith(incomplete)]
         return [CompletionItem(incomplete, type="file"), *map(CompletionItem, known)]

@@ -5,6 +5,7 @@ from .grid import FrontierGrid, frontier_grid
 from .meanings import other_meaning
 from .points import Engine, frontier, last_feasible
 from .principles import WelfareFrontier, welfare_frontier
+from .world import WorldFrontier, world_frontier
 
 __all__ = [
     "ALL",
@@ -15,10 +16,12 @@ __all__ = [
     "FrontierGrid",
     "ShadowPrice",
     "WelfareFrontier",
+    "WorldFrontier",
     "compare",
     "frontier",
     "frontier_grid",
     "last_feasible",
     "other_meaning",
     "welfare_frontier",
+    "world_frontier",
 ]

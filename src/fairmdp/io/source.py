@@ -17,7 +17,7 @@ import numpy as np
 
 from fairmdp.errors import FairMDPError, FormatError, ProblemError, SourceError
 from fairmdp.files import naming, read_bytes
-from fairmdp.io.problem_files import TABLES, load
+from fairmdp.io.problem_files import TABLES, is_world, load, load_world
 from fairmdp.model.checks import closest, there_are
 from fairmdp.model.columns import table_of
 from fairmdp.model.mdp import MDP
@@ -27,8 +27,11 @@ from fairmdp.model.quota_text import parse_quotas, split_quota
 from fairmdp.model.simulator import CheckedSimulator, Simulator, shell_model
 from fairmdp.model.tables import DURATION, ROLES, groups_of, groups_of_states
 from fairmdp.records import LOG_ROLES, Log, log_of
-from fairmdp.scenarios import SCENARIOS
+from fairmdp.scenarios import SCENARIOS, WORLDS
 from fairmdp.solution.file import MAX_BYTES
+from fairmdp.world.world import World
+
+_TAKE_WORLDS = "this is for problems: solve, verify and frontier take worlds"
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,8 @@ class Source:
 
     def problem(self) -> Problem:
         """Return the problem that is named, or raise `SourceError` where the words make no sense."""
+        if self.target in WORLDS or (not self.is_module and is_world(self.target)):
+            raise SourceError(f"{self.name!r} is a world, and {_TAKE_WORLDS}")
         if not self.is_module and self.target not in SCENARIOS:
             return self._with_quotas(self._loaded())
         problem = (
@@ -110,6 +115,37 @@ class Source:
             raise ProblemError(f"{self.target} has labels {labels!r}, expected {{name: states}}")
         groups = [Quota(name, states=states, at_least=0.0) for name, states in labels.items()]
         return found, self._with_quotas(Problem(shell_model(CheckedSimulator(found)), groups))
+
+    def world(self) -> World | None:
+        """Return the world that is named, with its quotas changed; None where a problem is."""
+        if self.target in WORLDS and not self.is_module:
+            found = built(WORLDS[self.target], self.target, self.params)
+        elif self.is_module:
+            found = self._made()
+        elif Path(self.target).exists() and is_world(self.target):
+            if self.params:
+                raise SourceError(f"--param is for ready-made worlds, and {self.target!r} is a file")
+            found = load_world(self.target)
+        else:
+            return None
+        return self._with_common_quotas(found) if isinstance(found, World) else None
+
+    def _with_common_quotas(self, world: World) -> World:
+        """The world with a quota's bound the same for all who are owed something, for each of the words."""
+        words = (self.rho, self.reward, self.groups, self.members, self.start)
+        if any(words):
+            raise SourceError(
+                f"{self.name!r} is a world: of the options that say what is owed, it takes --quota alone"
+            )
+        for text in self.quotas:
+            name, sign, bound = text.rpartition(">=")
+            if not sign:
+                raise SourceError(f"--quota {text!r}: of a world expected NAME>=BOUND, such as 'short>=0.3'")
+            try:
+                world = world.with_common_quota(name.strip(), number(bound.strip(), "--quota"))
+            except ProblemError as error:
+                raise SourceError(f"--quota {text!r}: {error}") from None
+        return world
 
     def log(self) -> tuple[Log, Problem] | None:
         """Return the records of a table and the quotas on them; None of all else, as a table of transitions.
@@ -132,11 +168,11 @@ class Source:
         if not Path(self.target).suffix and not Path(self.target).exists():
             if self.params:
                 raise SourceError(f"--param is for ready-made problems, and {self.target!r} is none of them")
-            near = closest(self.target, list(SCENARIOS))
+            near = closest(self.target, [*SCENARIOS, *WORLDS])
             raise SourceError(
                 f"there is no file and no ready-made problem called {self.target!r}; "
                 f"{'' if near is None else f'did you mean {near!r}? '}"
-                f"ready-made ones are {', '.join(SCENARIOS)}"
+                f"ready-made ones are {', '.join((*SCENARIOS, *WORLDS))}"
             )
         columns = dict(self._columns((*ROLES, DURATION) if self._is_table else ("reward",)))
         reward = columns.pop("reward", self.reward)
@@ -176,6 +212,8 @@ class Source:
             return Problem(found)
         if isinstance(found, Problem):
             return found
+        if isinstance(found, World):
+            raise SourceError(f"{self.target!r} is a world, and {_TAKE_WORLDS}")
         if hasattr(found, "sample"):
             raise SourceError(
                 f"{self.target!r} names a simulator: these are for `fairmdp learn` and `certify`"

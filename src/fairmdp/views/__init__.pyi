@@ -39,6 +39,16 @@ from .welfare import (
     welfare_verdict_data,
     welfare_verdict_text,
 )
+from .world import (
+    quota_shares,
+    world_data,
+    world_frontier_data,
+    world_frontier_text,
+    world_size_text,
+    world_text,
+    world_verdict_data,
+    world_verdict_text,
+)
 
 __all__ = [
     "Occasion",
@@ -63,6 +73,7 @@ __all__ = [
     "plots",
     "policy_csv",
     "problem_data",
+    "quota_shares",
     "quotas_csv",
     "report_html",
     "simulation_data",
@@ -80,4 +91,11 @@ __all__ = [
     "welfare_text",
     "welfare_verdict_data",
     "welfare_verdict_text",
+    "world_data",
+    "world_frontier_data",
+    "world_frontier_text",
+    "world_size_text",
+    "world_text",
+    "world_verdict_data",
+    "world_verdict_text",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import NamedTuple
@@ -16,6 +16,7 @@ from fairmdp.deadline import Stop
 from fairmdp.model.checks import Floats, Ints, ReadOnly
 from fairmdp.solution.solution import Status
 from fairmdp.tables import Table
+from fairmdp.world.rows import Rows
 from fairmdp.world.world import World
 
 
@@ -144,6 +145,31 @@ class WorldPlan(ReadOnly):
             for name, column in values.items():
                 columns[name] += np.broadcast_to(np.asarray(column, dtype=object), of.n_rows).tolist()
         return Table(columns)
+
+    def worst_slack(self, world: World) -> float:
+        """Least of what components and groups have more than they are owed, in plain floating point.
+
+        That of a group is per component of the world. Infinite where nothing is owed.
+        """
+        J = len(world.sides)
+        of_groups = (self.totals(world)[1] - world.group_owed) / world.n_components
+        slacks = [(b.outcomes[:, 1 : 1 + J] - rows.owed).ravel() for rows, b in self._rows(world)]
+        return float(np.concatenate([*slacks, of_groups]).min(initial=np.inf))
+
+    def totals(self, world: World) -> tuple[Floats, Floats]:
+        """What all components use of every resource, (K,), and have of every side of a group quota, (G,)."""
+        K, J = world.capacity.size, len(world.sides)
+        used, had = np.zeros(K), np.zeros(world.group_owed.size)
+        for rows, block in self._rows(world):
+            used += rows.number @ block.outcomes[:, 1 + J : 1 + J + K]
+            for layer in range(rows.group_of.shape[1]):
+                inside = rows.group_of[:, layer] >= 0
+                values = (rows.number * block.outcomes[:, 1 + J + K + layer])[inside]
+                had += np.bincount(rows.group_of[inside, layer], values, minlength=had.size)
+        return used, had
+
+    def _rows(self, world: World) -> Iterator[tuple[Rows, BlockPlan]]:
+        return zip(world.blocks, self.blocks, strict=True)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the plan with its witnesses as an ``.npz`` file, atomically."""

@@ -14,7 +14,7 @@ with ``x_i`` the occupancy of row i, which stands for ``n_i`` components. Caps a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ import numpy as np
 
 from fairmdp import world
 from fairmdp.errors import ProblemError
-from fairmdp.model.checks import Bools, Floats, Ints, ReadOnly, counted, names_of, numeric, refuse
+from fairmdp.model.checks import Bools, Floats, Ints, ReadOnly, counted, names_of, numeric, refuse, there_are
 from fairmdp.model.mdp import MDP
 from fairmdp.model.problem import Problem
 from fairmdp.model.quota import Quota
@@ -154,6 +154,35 @@ class World(ReadOnly):
         """Return the same components and resources, of which nobody is owed anything."""
         return World(self.components, self.resources)
 
+    def with_capacity(self, resource: str, capacity: float) -> World:
+        """Return the world with another capacity of a resource."""
+        _check_known(resource, [each.name for each in self.resources], "resource")
+        resources = [
+            replace(each, capacity=capacity) if each.name == resource else each for each in self.resources
+        ]
+        return World(self.components, resources, self.quotas, self.groups)
+
+    def with_common_quota(self, quota: str, at_least: float) -> World:
+        """Return the world in which a quota asks the same of all: of a group's quota, so much of the group.
+
+        A local quota asks it of those of whom it asks something now, or, where that is nobody, of all who
+        have it.
+        """
+        names = [*(each.name for each in self.quotas), *(each.name for each in self.groups)]
+        _check_known(quota, names, "quota")
+        quotas = [self._common(each, at_least) if each.name == quota else each for each in self.quotas]
+        groups = [replace(each, at_least=at_least) if each.name == quota else each for each in self.groups]
+        return World(self.components, self.resources, quotas, groups)
+
+    def _common(self, quota: LocalQuota, at_least: float) -> LocalQuota:
+        stated, asked = {}, {}
+        for of in self.components:
+            if (bounds := bounds_of(quota, "at_least", of)) is not None:
+                stated[of.name] = ~np.isnan(bounds)
+                asked[of.name] = stated[of.name] & (bounds > counts_of(quota, of).min(axis=1))
+        who = asked if any(each.any() for each in asked.values()) else stated
+        return replace(quota, at_least={name: np.where(each, at_least, np.nan) for name, each in who.items()})
+
     def row_name(self, row: int) -> str:
         """Name of a row of the world."""
         b = int(np.searchsorted(self.starts, row, side="right")) - 1
@@ -283,6 +312,11 @@ def _sides(quotas: Iterable[LocalQuota | GroupQuota]) -> tuple[Side, ...]:
                 yield Side(k, -1)
 
     return tuple(both())
+
+
+def _check_known(name: str, names: list[str], what: str) -> None:
+    if name not in names:
+        raise ProblemError(f"there is no {what} called {name!r}{there_are(names, name)}")
 
 
 def _stacked(columns: list[Floats], of: Components) -> Floats:

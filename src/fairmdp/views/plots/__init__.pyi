@@ -10,6 +10,7 @@ from .paper import (
     plot_visitation,
 )
 from .style import image
+from .world import plot_payers, plot_world, plot_world_frontier
 
 __all__ = [
     "image",
@@ -19,10 +20,13 @@ __all__ = [
     "plot_gap",
     "plot_graph",
     "plot_grid",
+    "plot_payers",
     "plot_policy",
     "plot_quota_rewards",
     "plot_quota_shares",
     "plot_reward",
     "plot_shares",
     "plot_visitation",
+    "plot_world",
+    "plot_world_frontier",
 ]

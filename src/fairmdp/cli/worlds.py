@@ -1,0 +1,84 @@
+"""What `solve`, `verify` and `frontier` do where their source is a world."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+import fairmdp as fm
+from fairmdp import io, views
+from fairmdp.cli.exit_codes import BAD_PROBLEM, OF_STATUS, SOLVED
+from fairmdp.cli.options import save_bytes, save_figure
+
+
+def refuse_options(given: Mapping[str, Any]) -> None:
+    """Raise where an option was given that worlds do not have; those that were not are None or False."""
+    for option, value in given.items():
+        if value is not None and value is not False:
+            raise click.UsageError(f"{option} is for problems, and this is a world")
+
+
+def solve_world(
+    source: io.Source, world: fm.World, *, tol: float, seconds: float | None, out: str | None,
+    csv_file: str | None, figure: str | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Print the plan of a world, keep what was asked for, and end with the code of its status."""
+    if out is not None and not out.endswith(".npz"):
+        raise click.UsageError(f"--out {out}: plans of worlds are kept as .npz")
+    watched = None if as_json or not sys.stderr.isatty() else _show_progress
+    plan = fm.solve_world(world, tol=tol, seconds=seconds, progress=watched)
+    free = None
+    if plan.status == "optimal" and (world.sides or world.group_sides):
+        free = fm.solve_world(world.without_quotas(), tol=tol)
+    if as_json:
+        click.echo(views.as_json(views.world_data(world, plan, free)))
+    else:
+        click.echo(views.world_text(source.target, world, plan, free))
+    if out is not None:
+        plan.save(out)
+        if not as_json:
+            again = shlex.join([*source.words, out])
+            click.echo(f"  saved   {out}   (recheck: fairmdp verify {again})")
+    if plan.has_policy and csv_file is not None:
+        save_bytes(csv_file, plan.clients(world).to_csv().encode(), as_json)
+    if plan.has_policy:
+        save_figure(figure, lambda: views.plots.plot_world(world, plan), as_json)
+    sys.exit(OF_STATUS[plan.status])
+
+
+def _show_progress(row: dict[str, float]) -> None:
+    """One line for each evaluation, for whoever waits at a terminal."""
+    rows, upper = f"{row['rows']:,.0f} rows", row["upper"]
+    lower = f"{row['lower']:.6f}" if row["lower"] > float("-inf") else "-"
+    click.echo(f"  {row['evaluations']:4.0f}  {rows}: between {lower} and {upper:.6f}", err=True)
+
+
+def verify_world(world: fm.World, path: str, *, exact: bool, tol: float, as_json: bool) -> None:
+    """Print what a plan's file proves of a world, and end with the code of that."""
+    verdict = fm.verify(world, fm.WorldPlan.load(path), exact=exact, tol=tol)
+    if as_json:
+        click.echo(views.as_json(views.world_verdict_data(verdict)))
+    else:
+        click.echo(views.world_verdict_text(path, verdict))
+    sys.exit(SOLVED if verdict.ok else BAD_PROBLEM)
+
+
+def frontier_of_world(
+    source: io.Source, world: fm.World, name: str, values: Sequence[float] | None, *,
+    csv_file: str | None, figure: str | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Print ceilings against a capacity or a quota that all have in common."""
+    if name == "*":
+        name = world.resources[0].name if world.resources else "*"
+    curve = fm.world_frontier(world, name, values)
+    if as_json:
+        click.echo(views.as_json(views.world_frontier_data(curve)))
+    else:
+        click.echo(views.world_frontier_text(source.target, curve))
+    if csv_file is not None:
+        save_bytes(csv_file, curve.to_table().to_csv().encode(), as_json)
+    save_figure(figure, lambda: views.plots.plot_world_frontier(curve), as_json)
