@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import highspy
 import numpy as np
@@ -23,8 +23,16 @@ class Whole(NamedTuple):
     outcomes: tuple[Floats, ...]  # of every row, (B, 1 + J + K + L)
 
 
-def solve_whole(world: World) -> Whole | None:
-    """Optimum of the program over all occupancies, or None where HiGHS finds none, which proves nothing."""
+class Program(NamedTuple):
+    """The program as HiGHS takes it: rows of the components, then resources and sides of group quotas."""
+
+    lp: Any
+    scale: float  # rewards are divided by it
+    first_coupled: int  # row
+
+
+def whole_program(world: World) -> Program:
+    """The program over all occupancies."""
     own = [_own(rows, i) for rows in world.blocks for i in range(rows.size)]
     own_matrix = block_diag([matrix for matrix, _, _ in own], format="csr")
     coupled = hstack(
@@ -45,6 +53,13 @@ def solve_whole(world: World) -> Whole | None:
     lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     lp.a_matrix_.start_, lp.a_matrix_.index_ = matrix.indptr, matrix.indices
     lp.a_matrix_.value_ = matrix.data
+    return Program(lp, scale, own_matrix.shape[0])
+
+
+def solve_whole(world: World) -> Whole | None:
+    """Optimum of the program over all occupancies, or None where HiGHS finds none, which proves nothing."""
+    lp, scale, first_coupled = whole_program(world)
+    K = world.capacity.size
     highs = highspy.Highs()
     for option, value in {
         "output_flag": False, "threads": 1, "random_seed": 0,
@@ -57,7 +72,7 @@ def solve_whole(world: World) -> Whole | None:
         return None
     solution = highs.getSolution()
     x = np.maximum(np.array(solution.col_value), 0.0)
-    duals = np.array(solution.row_dual)[own_matrix.shape[0] :] * scale
+    duals = np.array(solution.row_dual)[first_coupled:] * scale
     prices = np.maximum(np.r_[-duals[:K], duals[K:]], 0.0)
     return Whole(-highs.getInfo().objective_function_value * scale, prices, _outcomes(world, x))
 

@@ -13,6 +13,7 @@ from fairmdp.scenarios.machine_park import machine_park
 from fairmdp.scenarios.paper import alpha_chain, three_state
 from fairmdp.scenarios.postal import postal
 from fairmdp.scenarios.taxi import taxi
+from fairmdp.scenarios.taxi_zones import taxi_zones
 from fairmdp.world.world import World
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "machine_park",
     "postal",
     "taxi",
+    "taxi_zones",
     "three_state",
 ]
 
@@ -49,5 +51,6 @@ WORLDS: dict[str, Callable[..., World]] = {
     "job-server": job_server,
     "machine-park": machine_park,
     "gpu-tenants": gpu_tenants,
+    "taxi-zones": taxi_zones,
 }
 """Worlds by their names on the command line."""
