@@ -49,6 +49,7 @@ from .learning.records import learn_records
 from .learning.simulate import Simulation, simulate
 from .learning.simulators import EnvironmentSimulator, FunctionSimulator
 from .learning.surprises import surprises
+from .learning.world import WorldEstimate, count_transitions, learn_world
 from .mirror.batch import mirror_sweep
 from .mirror.solve import solve_mirror
 from .model.mdp import MDP
@@ -134,6 +135,7 @@ __all__ = [
     "WelfareSolution",
     "WelfareVerdict",
     "World",
+    "WorldEstimate",
     "WorldFrontier",
     "WorldPlan",
     "WorldSimulation",
@@ -144,6 +146,7 @@ __all__ = [
     "audit_log",
     "certify",
     "compare",
+    "count_transitions",
     "dispatch_policy",
     "entropy",
     "evaluate",
@@ -158,6 +161,7 @@ __all__ = [
     "learn_plugin",
     "learn_records",
     "learn_start",
+    "learn_world",
     "leximin",
     "load",
     "load_world",

@@ -43,7 +43,7 @@ def ceiling_of(world: World, prices: Floats, witnesses: Witnesses, reward: float
 
     ``prices`` are those of resources and of sides of group quotas, (K + G,).
     """
-    lam, nu = _split(world, prices)
+    lam, nu = split(world, prices)
     tops = [
         row_ceilings(rows, w, mu, lam, nu, reward)
         for rows, (w, mu) in zip(world.blocks, witnesses, strict=True)
@@ -61,7 +61,7 @@ def row_ceilings(
     rows: Rows, policies: NDArray[np.int16], mu: Floats, lam: Floats, nu: Floats, reward: float = 1.0
 ) -> Floats:
     """Bound on what a component of every row adds, (B,); infinite where the witness proves nothing."""
-    policies, mu = _usable(rows, policies, mu)
+    policies, mu = usable(rows, policies, mu)
     out = np.empty(rows.size)
     _row_ceilings(rows, policies, mu, lam, nu, reward, out)
     out[~np.isfinite(out)] = np.inf
@@ -70,7 +70,7 @@ def row_ceilings(
 
 def exact_ceiling(world: World, prices: Floats, witnesses: Witnesses, reward: float = 1.0) -> Fraction:
     """The bound of `ceiling_of` in rational arithmetic, for small worlds."""
-    lam, nu = _split(world, prices)
+    lam, nu = split(world, prices)
     total = _dot(lam, world.capacity) - _dot(nu, world.group_owed)
     for rows, (policies, mu) in zip(world.blocks, witnesses, strict=True):
         bounds = exact_rows(rows, policies, mu, lam, nu, reward)
@@ -82,9 +82,9 @@ def exact_rows(
     rows: Rows, policies: NDArray[np.int16], mu: Floats, lam: Floats, nu: Floats, reward: float = 1.0
 ) -> list[Fraction]:
     """The bounds of `row_ceilings` in rational arithmetic."""
-    policies, mu = _usable(rows, policies, mu)
+    policies, mu = usable(rows, policies, mu)
     values = np.empty((rows.size, rows.n_states))
-    _relative_values(rows, policies, mu, lam, nu, reward, values)
+    relative_values(rows, policies, mu, lam, nu, reward, values)
     return [_exact_row(rows, i, mu[i], lam, nu, reward, values[i]) for i in range(rows.size)]
 
 
@@ -93,14 +93,14 @@ def _dot(a: Floats, b: Floats) -> Fraction:
     return sum((Fraction(x) * Fraction(y) for x, y in pairs), Fraction(0))
 
 
-def _split(world: World, prices: Floats) -> tuple[Floats, Floats]:
+def split(world: World, prices: Floats) -> tuple[Floats, Floats]:
     """Prices of resources and of groups, with nothing below 0."""
     prices = np.where(np.isfinite(prices), np.maximum(prices, 0.0), 0.0).astype(np.float64)
     K = world.capacity.size
     return np.ascontiguousarray(prices[:K]), np.ascontiguousarray(prices[K:])
 
 
-def _usable(rows: Rows, policies: NDArray[np.int16], mu: Floats) -> tuple[NDArray[np.int16], Floats]:
+def usable(rows: Rows, policies: NDArray[np.int16], mu: Floats) -> tuple[NDArray[np.int16], Floats]:
     """A witness whose numbers mean something: actions that exist, prices of what is owed."""
     most = np.diff(rows.pair_ptr) - 1
     policies = np.clip(policies, 0, most).astype(np.int16)
@@ -151,7 +151,7 @@ def _values_of(
 
 
 @njit(**OPTIONS)
-def _relative_values(
+def relative_values(
     rows: Rows, policies: NDArray[Any], mu: NDArray[Any], lam: NDArray[Any], nu: NDArray[Any], reward: float,
     values: NDArray[Any],
 ) -> None:  # fmt: skip

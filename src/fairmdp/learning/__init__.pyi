@@ -9,6 +9,7 @@ from .record import Running, record
 from .records import counts_of, learn_records
 from .simulate import Simulation, simulate
 from .simulators import EnvironmentSimulator, FunctionSimulator
+from .world import WorldEstimate, count_transitions, learn_world
 
 __all__ = [
     "METHODS",
@@ -24,7 +25,9 @@ __all__ = [
     "Running",
     "Seed",
     "Simulation",
+    "WorldEstimate",
     "certify",
+    "count_transitions",
     "counts_from_arrays",
     "counts_of",
     "counts_to_arrays",
@@ -32,6 +35,7 @@ __all__ = [
     "learn_mirror",
     "learn_plugin",
     "learn_records",
+    "learn_world",
     "record",
     "simulate",
 ]
