@@ -93,7 +93,11 @@ def assert_agrees(problem):
     assert not sol.has_policy or sol.upper >= solve_lp(problem).gain - 1e-8 * (np.ptp(problem.mdp.r) or 1.0)
     if sol.status is Status.OPTIMAL:
         assert abs(sol.gain - cpu.gain) <= 1e-6 * (np.ptp(problem.mdp.r) or 1.0) + cpu.gap
-        assert (sol.check, sol.device) == (Check.BOTH, "cuda") and CERTIFICATES_DIFFER not in sol.notes
+        assert (sol.check, sol.device) == (Check.BOTH, "cuda")
+        # The CPU alone can prove a policy that takes millions of steps from one class to another.
+        assert CERTIFICATES_DIFFER not in sol.notes or Remark.NEARLY_REDUCIBLE in {
+            n.remark for n in sol.notes
+        }
 
 
 def test_same_steps_as_on_the_cpu(on_launcher):
