@@ -62,6 +62,13 @@ KEY_LINES = {
         "fresh samples: fair",
     ],
     "12_sweep": ["0.25         0.4401 +- 0.0023             0.2514"],
+    "13_runs_that_end": [
+        "Inspection(2 of 2 states reachable, 2 end components, solved by split)",
+        "gain 2.0, jobs 1.0 of the time, verified: True",
+        "  100% of runs end open: gain 2.0, jobs 1.0",
+        "  50% of runs end folded: gain 5.0, jobs 0.0",
+        "jobs 0.54 on average, and half of the time or more in 54% of the runs",
+    ],
 }
 
 

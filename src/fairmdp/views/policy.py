@@ -39,8 +39,9 @@ def policies_data(problem: Problem, solution: Solution) -> list[Json]:
 
 def _policy(problem: Problem, solution: Solution, policy: Floats) -> Json:
     """Probabilities by state and action, for the states most visited."""
-    mdp = problem.mdp
-    states = _most_visited(solution.visitation)
+    mdp, ends = problem.mdp, solution.ends
+    reached = np.arange(mdp.n_states) if ends is None else np.flatnonzero(ends.components >= 0)
+    states = reached[_most_visited(solution.visitation[reached])]
     pairs = [range(int(mdp.pair_ptr[s]), int(mdp.pair_ptr[s + 1])) for s in states]
     used: dict[str, float] = {}
     for i in (i for own in pairs for i in own):
@@ -63,9 +64,9 @@ def _policy(problem: Problem, solution: Solution, policy: Floats) -> Json:
         "actions": actions,
         "chances": chances,
         "mix": mix,
-        "of_states": mdp.n_states,
+        "of_states": reached.size,
         "of_actions": len(used),
-        "random": int((np.add.reduceat(policy > NOTHING, mdp.pair_ptr[:-1]) > 1).sum()),
+        "random": int((np.add.reduceat(policy > NOTHING, mdp.pair_ptr[:-1])[reached] > 1).sum()),
     }
 
 
