@@ -213,6 +213,28 @@ def test_schedulers_as_storm_writes_them(tmp_path):
             read_policy(problem, tmp_path / "bad.json")
 
 
+def test_states_with_variables_in_strategies_of_storm_and_prism(tmp_path):
+    """Names such as ``q=0``, which have the sign of PRISM's lines in them, and truth values of Storm."""
+    states = ["q=0 & !up", "q=0 & up", "q=1 & up"]
+    mdp = fm.MDP(THREE.mdp.P, THREE.mdp.r, THREE.mdp.s_of, states=states, actions=["a0", "a1"])
+    problem = fm.Problem(mdp, [fm.Quota("third", states=[2], at_least=0.25)])
+    assert mdp.variables["up"].tolist() == [False, True, True] and mdp.variables["q"].tolist() == [0, 0, 1]
+    assert fm.parse_quota(problem, "LRA>=0.1 [up & q=0]").states.tolist() == [False, True, False]
+    solution = fm.solve(problem)
+    for name in ("s.txt", "s.json"):
+        fm.save_strategy(problem, solution, tmp_path / name)
+        assert np.allclose(read_policy(problem, tmp_path / name).array, solution.policy)
+    rows = [
+        {"s": {"up": up, "q": q}, "c": [{"labels": ["a0"], "prob": 1}]} for q, up in ((0, 0), (0, 1), (1, 1))
+    ]
+    rows = [{**row, "s": {**row["s"], "up": bool(row["s"]["up"])}} for row in rows]
+    (tmp_path / "s.json").write_text(json.dumps(rows))
+    assert read_policy(problem, tmp_path / "s.json").array.tolist() == [1, 0, 1, 0, 1, 0]
+    (tmp_path / "s.json").write_text(json.dumps([{"s": {"q": 2, "up": True}, "c": []}]))
+    with pytest.raises(fm.ProblemError, match="no state called '2,True'"):
+        read_policy(problem, tmp_path / "s.json")
+
+
 def test_strategies_as_prism_writes_them(tmp_path):
     path = tmp_path / "s.tra"
     path.write_text("(s0)=a0\n\n(s1)=0.25:a0+0.75:a1\n(s2)=1e-1:a0+0.9:a1\n")

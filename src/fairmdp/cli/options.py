@@ -90,7 +90,7 @@ def problem_options(command: F) -> Callable[..., Any]:
         click.option(
             "--param", "-p", "params", multiple=True, metavar="KEY=VALUE",
             help="Parameter of a ready-made problem, e.g. n_states=50, or of a function; of a table which "
-            "column is what, e.g. next=to. Repeatable.",
+            "column is what, e.g. next=to; of a PRISM or JANI model a constant. Repeatable.",
         ),
         click.argument("source", type=SourceWord()),
     ):  # fmt: skip

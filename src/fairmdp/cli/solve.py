@@ -91,8 +91,9 @@ class _Options:
 def solve(source: io.Source, options: _Options) -> None:
     """Find the policy of largest gain that meets every quota of SOURCE.
 
-    SOURCE is a .toml or .npz file, a table of transitions (.csv, .parquet), a .tra (PRISM) or .drn (Storm)
-    file, module:name of a model in Python, or the name of a ready-made problem (see `fairmdp scenarios`).
+    SOURCE is a .toml or .npz file, a table of transitions (.csv, .parquet), an explicit model of PRISM or
+    Storm (.tra, .drn, .umb), a PRISM or JANI model that Storm is to build (.prism, .nm, .jani), module:name
+    of a model in Python, or the name of a ready-made problem (see `fairmdp scenarios`).
     Of a world, many small models that share resources, it shows a ceiling that no joint policy exceeds,
     prices, and who pays for the quotas; the plan behind it is kept as .npz.
 

@@ -1,5 +1,15 @@
 # What `fairmdp.io` offers, loaded at first use.
-from . import drn, npz_problem, npz_world, prism_explicit, table_file, toml_problem, toml_world
+from . import (
+    drn,
+    npz_problem,
+    npz_world,
+    prism_explicit,
+    storm_language,
+    table_file,
+    toml_problem,
+    toml_world,
+    umb,
+)
 from .gym_model import from_gymnasium
 from .policy_files import read_policy
 from .problem_files import is_world, load, load_world, save
@@ -22,8 +32,10 @@ __all__ = [
     "read_policy",
     "save",
     "save_strategy",
+    "storm_language",
     "table_file",
     "toml_problem",
     "toml_world",
+    "umb",
     "whole",
 ]

@@ -16,6 +16,8 @@ import re
 from os import PathLike
 from typing import Any
 
+import numpy as np
+
 from fairmdp.errors import FormatError, ProblemError
 from fairmdp.files import naming, read_bytes
 from fairmdp.model.mdp import MDP
@@ -83,9 +85,14 @@ def _of_storm(mdp: MDP, rows: list[Any]) -> dict[int, dict[int, float]]:
 
 def _state(mdp: MDP, said: Any) -> int:
     """Number of a state that Storm names by its number or by the values of its variables."""
-    if isinstance(said, dict):
-        said = ",".join(map(str, said.values()))
-    return mdp.state_index(said)
+    if not isinstance(said, dict):
+        return mdp.state_index(said)
+    name = ",".join(map(str, said.values()))
+    if name not in mdp.state_numbers and said and said.keys() <= mdp.variables.keys():
+        found = np.flatnonzero(np.all([mdp.variables[key] == value for key, value in said.items()], axis=0))
+        if found.size == 1:
+            return int(found[0])
+    return mdp.state_index(name)
 
 
 def _storm_pair(mdp: MDP, s: int, choice: dict[str, Any]) -> int:
@@ -105,16 +112,26 @@ def _of_prism(mdp: MDP, text: str) -> dict[int, dict[str, float]]:
     for k, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
-        state, equals, mix = line.strip().partition("=")
-        if not equals:
+        state, mix = _line(mdp, line.strip())
+        if not mix:
             raise FormatError(f"line {k}: expected STATE=ACTION, as PRISM's strategies have it")
-        s = mdp.state_index(state[1:-1] if state.startswith("(") and state.endswith(")") else state)
+        s = mdp.state_index(state)
         if s in policy:
             raise FormatError(f"line {k}: state {mdp.state_name(s)} is there twice")
         parts = _SHARE.split(mix)
         names, shares = (parts[2::2], parts[1::2]) if not parts[0] and len(parts) > 1 else ([mix], ["1"])
         policy[s] = {name: float(share) for name, share in zip(names, shares, strict=True)}
     return policy
+
+
+def _line(mdp: MDP, line: str) -> tuple[str, str]:
+    """State and choice of a line; in parentheses a state may have the sign = in its name."""
+    if not line.startswith("("):
+        state, _, mix = line.partition("=")
+        return state, mix
+    ends = [found.start() for found in re.finditer(r"\)=", line)] or [len(line)]
+    end = next((end for end in ends if line[1:end] in mdp.state_numbers), ends[0])
+    return line[1:end], line[end + 2 :]
 
 
 def _text(path: str) -> str:

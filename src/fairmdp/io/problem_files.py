@@ -1,4 +1,4 @@
-"""Problems and worlds as files: TOML, written by people, npz, for large ones, and those of PRISM and Storm.
+"""Problems and worlds as files: TOML, written by people, npz, for large ones, tables, model checkers' own.
 
 The ending of the file's name picks the format. What is wrong with the form of a file is a `FormatError`,
 what is wrong with the model in it a `ProblemError`; both begin with the path. A world and a problem are told
@@ -24,26 +24,35 @@ from fairmdp.world.world import World
 
 # Modules of this package, each loaded when a file of its kind is met.
 _FORMATS = {
-    ".toml": "toml_problem", ".npz": "npz_problem", ".tra": "prism_explicit", ".drn": "drn",
+    ".toml": "toml_problem", ".npz": "npz_problem", ".tra": "prism_explicit", ".drn": "drn", ".umb": "umb",
     ".csv": "table_file", ".tsv": "table_file", ".parquet": "table_file",
+    ".prism": "storm_language", ".nm": "storm_language", ".pm": "storm_language", ".sm": "storm_language",
+    ".jani": "storm_language",
 }  # fmt: skip
 
 
 _WORLD_FORMATS = {".toml": "toml_world", ".npz": "npz_world"}
-_CHOOSING = (".tra", ".drn")
+_CHOOSING = (".tra", ".drn", ".umb")
 _HEAD_OF_WORLD = re.compile(rb"^\s*fairmdp_world\s*=", re.MULTILINE)
 TABLES = (".csv", ".tsv", ".parquet")
+LANGUAGES = (".prism", ".nm", ".pm", ".sm", ".jani")
 
 
 def load(
-    path: str | PathLike[str], *, reward: str | None = None, columns: Mapping[str, str] | None = None
+    path: str | PathLike[str],
+    *,
+    reward: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    constants: Mapping[str, object] | None = None,
 ) -> Problem:
-    """Read a problem from a ``.toml``, ``.npz``, ``.tra`` (PRISM) or ``.drn`` (Storm) file, or from a table.
+    """Read a problem: ``.toml``, ``.npz``, a table, or what model checkers write and read.
 
-    With ``model.tra`` come ``model.lab``, ``.srew``, ``.trew`` and ``.sta``, where they lie beside it. Labels
-    become quotas that ask for nothing yet; put a bound on one with `parse_quota` or `Problem.with_bounds`.
-    Tables of transitions, ``.csv``, ``.tsv`` or ``.parquet``, are read as by `MDP.from_table`; a column
-    ``group`` says which states make a quota that asks for nothing yet.
+    Explicit models are ``.tra`` (PRISM), ``.drn`` (Storm) and ``.umb`` (both). With ``model.tra`` come
+    ``model.lab``, ``.srew``, ``.trew`` and ``.sta``, where they lie beside it. Labels become quotas that ask
+    for nothing yet; put a bound on one with `parse_quota` or `Problem.with_bounds`. Models in the languages
+    of PRISM (``.prism``, ``.nm``, ``.pm``, ``.sm``) and JANI (``.jani``) are built by Storm, if stormpy is
+    installed. Tables of transitions, ``.csv``, ``.tsv`` or ``.parquet``, are read as by `MDP.from_table`; a
+    column ``group`` says which states make a quota that asks for nothing yet.
 
     Parameters
     ----------
@@ -53,6 +62,8 @@ def load(
         Name of the reward that a policy is to earn, for models that have several. All are kept.
     columns
         Which column of a table is what, as in `MDP.from_table`.
+    constants
+        Values of constants that a model in a language leaves open, ``{"N": 3, "p": 0.9}``.
 
     Raises
     ------
@@ -67,10 +78,14 @@ def load(
         ending = os.path.splitext(path)[1].lower()
         if is_world(path):
             raise FormatError("this file holds a world\n  read it by load_world")
+        if columns is not None and ending not in TABLES:
+            raise FormatError("this is not a table, it has no columns")
+        if constants is not None and ending not in LANGUAGES:
+            raise FormatError("this is not a model in a language, it has no constants")
         if ending in TABLES:
             return form.read(path, reward, columns)
-        if columns is not None:
-            raise FormatError("this is not a table, it has no columns")
+        if ending in LANGUAGES:
+            return form.read(path, reward, constants)
         if ending in _CHOOSING:
             return form.read(path, reward)
         problem: Problem = form.read(path)

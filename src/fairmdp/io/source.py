@@ -17,7 +17,7 @@ import numpy as np
 
 from fairmdp.errors import FairMDPError, FormatError, ProblemError, SourceError
 from fairmdp.files import naming, read_bytes
-from fairmdp.io.problem_files import TABLES, is_world, load, load_world
+from fairmdp.io.problem_files import LANGUAGES, TABLES, is_world, load, load_world
 from fairmdp.model.checks import closest, there_are
 from fairmdp.model.columns import table_of
 from fairmdp.model.mdp import MDP
@@ -45,7 +45,7 @@ class Source:
         makes one, or a simulator.
     params : tuple of str
         Parameters of a ready-made problem or a function, ``key=value``; of a file ``reward=NAME``, and of a
-        table which column is what.
+        table which column is what; of a model in a language its constants.
     rho : str or None
         One least share per state, with commas between them.
     quotas : tuple of str
@@ -174,6 +174,8 @@ class Source:
                 f"{'' if near is None else f'did you mean {near!r}? '}"
                 f"ready-made ones are {', '.join((*SCENARIOS, *WORLDS))}"
             )
+        if Path(self.target).suffix.lower() in LANGUAGES:
+            return load(self.target, reward=self.reward, constants=dict(self._constants()))
         columns = dict(self._columns((*ROLES, DURATION) if self._is_table else ("reward",)))
         reward = columns.pop("reward", self.reward)
         return load(self.target, reward=reward, columns=columns or None)
@@ -181,6 +183,14 @@ class Source:
     @property
     def _is_table(self) -> bool:
         return not self.is_module and Path(self.target).suffix.lower() in TABLES
+
+    def _constants(self) -> Iterator[tuple[str, str]]:
+        """Values that the parameters give to constants of a model in a language."""
+        for text in self.params:
+            name, equals, value = (part.strip() for part in text.partition("="))
+            if not equals or not value or not name.isidentifier():
+                raise SourceError(f"--param {text!r}: expected CONSTANT=VALUE of the model {self.target}")
+            yield name, value
 
     def _columns(self, known: Sequence[str]) -> Iterator[tuple[str, str]]:
         """What the parameters say of a file: which reward is meant and, of a table, which column is what."""

@@ -88,11 +88,15 @@ def variables_of(objects: Any, names: Sequence[str] | None) -> Mapping[str, NDAr
 
 
 def _parsed(name: str) -> dict[str, Any] | None:
-    """Variables in a name such as ``x=1 & y=0``, with numbers where all are."""
-    parts = [part.strip().partition("=") for part in name.split("&")]
-    if not all(key.strip().isidentifier() and equals for key, equals, _ in parts):
+    """Variables in a name such as ``x=1 & y=0`` or, as Storm has truth values, ``x=1 & !up``."""
+    parts = [part.strip() for part in name.split("&")]
+    if parts[0].isidentifier() and len(parts) == 1:
         return None
-    return {key.strip(): number_or_text(value.strip()) for key, _, value in parts}
+    found = {}
+    for part in parts:
+        key, equals, value = part.partition("=")
+        found[key.removeprefix("!").strip()] = number_or_text(value.strip()) if equals else part[:1] != "!"
+    return found if all(map(str.isidentifier, found)) and len(found) == len(parts) else None
 
 
 def number_or_text(word: str) -> Any:

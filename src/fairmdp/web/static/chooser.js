@@ -1,7 +1,7 @@
 // Opening another problem: a ready-made one with its parameters, a file, chosen or dropped, or rules in Python.
 import { el, fill } from "./dom.js";
 
-const FILES = ".toml,.npz,.csv,.tsv,.parquet,.tra,.drn";
+const FILES = ".toml,.npz,.csv,.tsv,.parquet,.tra,.drn,.umb";
 
 export function showChooser(dialog, { scenarios, modules }, open, openFile) {
   const fields = el("div", { class: "fields" });
@@ -29,7 +29,7 @@ export function showChooser(dialog, { scenarios, modules }, open, openFile) {
       el("div", { class: "buttons" }, el("button", { type: "submit", class: "primary" }, "Open it"),
         el("button", { type: "button", on: { click: () => dialog.close() } }, "Cancel"))),
     el("hr"), el("label", { for: "file" }, "Or a file of your own: a table of transitions (.csv, .parquet; columns state, action, next, probability and reward),"
-      + " .toml, .npz, .tra or .drn. You can also drop it anywhere on the page."), file,
+      + " .toml, .npz, .tra, .drn or .umb. You can also drop it anywhere on the page."), file,
     ...(modules ? [el("hr"), rules(dialog, open)] : []));
   describe(scenarios[0]);
   dialog.showModal();
