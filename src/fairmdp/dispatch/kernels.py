@@ -3,6 +3,8 @@
 
 Tables of all patterns lie one after the other in flat arrays. Entry (i, k) of a table of pattern b is at
 ``base[b] + i * stride[b] + k``; a stride of 0 means that all rows of the pattern have the same.
+
+Loops over clients call nothing that takes a table: Numba would count references to all its arrays each time.
 """
 
 from __future__ import annotations
@@ -102,6 +104,9 @@ class Work(NamedTuple):
     held: NDArray[np.float64]  # (N, K), what clients use
     used: NDArray[np.float64]  # (K,)
     rest: NDArray[np.float64]  # (K,), what rounding has left out of used
+    next_used: NDArray[np.float64]  # (K,)
+    next_rest: NDArray[np.float64]  # (K,)
+    behind: NDArray[np.float64]  # (N,), largest arrears of each client in windows
     had: NDArray[np.float64]  # (G,)
     v: NDArray[np.float64]
 
@@ -126,65 +131,31 @@ def _key(efficiency: float) -> int:
 
 
 @njit(**OPTIONS)
-def _offer(flat: Flat, work: Work, n: int, c: int, b: int, i: int, pair: int, key: int) -> int:
-    K = flat.capacity.size
-    at = flat.base[b, USES] + i * flat.stride[b, USES] + pair * K
-    work.client[n], work.pair[n], work.key[n] = c, pair, key
-    for k in range(K):
-        work.use[n, k] = flat.doubles[at + k]
-    return n + 1
-
-
-@njit(**OPTIONS)
-def _switch(flat: Flat, state: State, window: float, c: int, b: int, i: int) -> float:
-    """Choose the policy of its plan that a client follows; returns its largest arrears in windows."""
-    J, most = state.account.shape[1], -np.inf
-    outside = False
-    for j in range(J):
-        if flat.doubles[flat.base[b, OWED] + i * flat.stride[b, OWED] + j] > -np.inf:
-            d = state.account[c, j]
-            most = max(most, d / window)
-            outside = outside or abs(d) > SWITCH * window
-    columns = flat.columns[flat.first_row[b] + i]
-    if outside and columns > 1:
-        shares = flat.base[b, SHARES] + i * flat.stride[b, SHARES]
-        best, choice = -np.inf, 0
-        for column in range(columns):
-            value = 0.0
-            for j in range(J):
-                if flat.doubles[flat.base[b, OWED] + i * flat.stride[b, OWED] + j] > -np.inf:
-                    value += state.account[c, j] * flat.doubles[shares + column * J + j]
-            if value > best:
-                best, choice = value, column
-        state.column[c] = choice
-    return most
-
-
-@njit(**OPTIONS)
-def _values(
-    flat: Flat, state: State, accounts: bool, window: float, c: int, b: int, i: int, p0: int, p1: int,
-    v: NDArray[Any],
-) -> None:  # fmt: skip
-    """What the pairs p0 to p1 of a client are worth now, before they pay for what they use."""
-    J, SA = state.account.shape[1], flat.n_pairs[b]
-    at = flat.base[b, VALUE] + i * flat.stride[b, VALUE] + state.column[c] * SA
-    for pair in range(p0, p1):
-        v[pair - p0] = flat.floats[at + pair]
-    if not accounts:
-        return
-    slope = flat.base[b, SLOPE] + i * flat.stride[b, SLOPE]
-    for j in range(J):
-        d = state.account[c, j] / window
-        if d > SWITCH and flat.doubles[flat.base[b, OWED] + i * flat.stride[b, OWED] + j] > -np.inf:
-            bonus = (d - SWITCH) ** 2 * flat.doubles[flat.base[b, UNIT] + i * flat.stride[b, UNIT] + j]
-            for pair in range(p0, p1):
-                v[pair - p0] += bonus * flat.floats[slope + j * SA + pair]
-    for layer in range(flat.n_layers[b]):
-        g = flat.groups[flat.base[b, GROUP_OF] + i * flat.stride[b, GROUP_OF] + layer]
-        if g >= 0:
-            more = max(flat.group_unit[g] * state.group_account[g] / window, flat.group_least[g])
-            for pair in range(p0, p1):
-                v[pair - p0] += more * flat.floats[slope + (J + layer) * SA + pair]
+def _follow(flat: Flat, state: State, work: Work, window: float) -> None:
+    """Say how far each client is behind, and choose the policy of its plan that it follows."""
+    J = state.account.shape[1]
+    for c in range(work.behind.size):
+        b, i = flat.block_of[c], flat.row_of[c]
+        owed = flat.base[b, OWED] + i * flat.stride[b, OWED]
+        most, outside = -np.inf, False
+        for j in range(J):
+            if flat.doubles[owed + j] > -np.inf:
+                d = state.account[c, j] / window
+                most = max(most, d)
+                outside = outside or abs(d) > SWITCH
+        work.behind[c] = most
+        columns = flat.columns[flat.first_row[b] + i]
+        if outside and columns > 1:
+            shares = flat.base[b, SHARES] + i * flat.stride[b, SHARES]
+            best, choice = -np.inf, 0
+            for column in range(columns):
+                value = 0.0
+                for j in range(J):
+                    if flat.doubles[owed + j] > -np.inf:
+                        value += state.account[c, j] * flat.doubles[shares + column * J + j]
+                if value > best:
+                    best, choice = value, column
+            state.column[c] = choice
 
 
 @njit(**OPTIONS)
@@ -193,7 +164,7 @@ def _offers(
     actions: NDArray[Any], seed: Any,
 ) -> tuple[int, Any]:  # fmt: skip
     """Give every client its best free action, and list what else it could do; returns how many offers."""
-    N, J, n = states.size, state.account.shape[1], 0
+    N, J, K, n = states.size, state.account.shape[1], flat.capacity.size, 0
     seed, u = _random(seed)
     start = min(int(u * N), N - 1)
     v = work.v
@@ -207,10 +178,29 @@ def _offers(
         b, i = flat.block_of[c], flat.row_of[c]
         s = flat.first_state[b] + states[c]
         p0, p1 = flat.pair_ptr[s], flat.pair_ptr[s + 1]
-        for k in range(flat.capacity.size):
+        for k in range(K):
             work.held[c, k] = 0.0
-        behind = _switch(flat, state, window, c, b, i) if accounts else -np.inf
-        _values(flat, state, accounts, window, c, b, i, p0, p1, v)
+        behind = work.behind[c] if accounts else -np.inf
+        SA = flat.n_pairs[b]
+        at = flat.base[b, VALUE] + i * flat.stride[b, VALUE] + state.column[c] * SA
+        for pair in range(p0, p1):
+            v[pair - p0] = flat.floats[at + pair]
+        if accounts:
+            slope = flat.base[b, SLOPE] + i * flat.stride[b, SLOPE]
+            if behind > SWITCH:
+                owed = flat.base[b, OWED] + i * flat.stride[b, OWED]
+                for j in range(J):
+                    d = state.account[c, j] / window
+                    if d > SWITCH and flat.doubles[owed + j] > -np.inf:
+                        unit = flat.doubles[flat.base[b, UNIT] + i * flat.stride[b, UNIT] + j]
+                        for pair in range(p0, p1):
+                            v[pair - p0] += (d - SWITCH) ** 2 * unit * flat.floats[slope + j * SA + pair]
+            for layer in range(flat.n_layers[b]):
+                g = flat.groups[flat.base[b, GROUP_OF] + i * flat.stride[b, GROUP_OF] + layer]
+                if g >= 0:
+                    more = max(flat.group_unit[g] * state.group_account[g] / window, flat.group_least[g])
+                    for pair in range(p0, p1):
+                        v[pair - p0] += more * flat.floats[slope + (J + layer) * SA + pair]
         cost = flat.base[b, COST] + i * flat.stride[b, COST]
         now = -1
         for pair in range(p0, p1):
@@ -244,7 +234,11 @@ def _offers(
             key = _ARREARS
             if behind > SWITCH:
                 key = max(0, _ARREARS - 1 - int(16.0 * (behind - SWITCH)))
-            n = _offer(flat, work, n, c, b, i, wanted, key)
+            at = flat.base[b, USES] + i * flat.stride[b, USES] + wanted * K
+            work.client[n], work.pair[n], work.key[n] = c, wanted, key
+            for k in range(K):
+                work.use[n, k] = flat.doubles[at + k]
+            n += 1
             continue
         paid, worth = 0.0, v[now - p0]
         while True:
@@ -257,19 +251,21 @@ def _offers(
                         best, choice = efficiency, pair
             if choice < 0:
                 break
-            n = _offer(flat, work, n, c, b, i, choice, _key(best))
+            at = flat.base[b, USES] + i * flat.stride[b, USES] + choice * K
+            work.client[n], work.pair[n], work.key[n] = c, choice, _key(best)
+            for k in range(K):
+                work.use[n, k] = flat.doubles[at + k]
+            n += 1
             paid, worth = flat.floats[cost + choice], v[choice - p0]
     return n, seed
 
 
 @njit(**OPTIONS)
-def _added(work: Work, k: int, amount: float) -> None:
-    """Add to what is used, and to what rounding leaves out of it."""
-    before = work.used[k]
-    total = before + amount
-    part = total - before
-    work.rest[k] += (before - (total - part)) + (amount - part)
-    work.used[k] = total
+def _sum(a: float, b: float) -> tuple[float, float]:
+    """``a + b`` as a number, and what rounding has left out of it."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
 
 
 @njit(**OPTIONS)
@@ -289,21 +285,18 @@ def _fill(flat: Flat, work: Work, n: int, states: NDArray[Any], actions: NDArray
     for rank in range(n):
         o = work.order[rank]
         c = work.client[o]
-        for k in range(K):
-            _added(work, k, work.use[o, k])
-            _added(work, k, -work.held[c, k])
         fits = True
         for k in range(K):
-            fits = fits and (work.used[k] - flat.capacity[k]) + work.rest[k] <= 0.0
+            total, rest = _sum(work.used[k], work.use[o, k])
+            total, more = _sum(total, -work.held[c, k])
+            work.next_used[k], work.next_rest[k] = total, work.rest[k] + rest + more
+            fits = fits and (total - flat.capacity[k]) + work.next_rest[k] <= 0.0
         if fits:
             b = flat.block_of[c]
             actions[c] = work.pair[o] - flat.pair_ptr[flat.first_state[b] + states[c]]
             for k in range(K):
                 work.held[c, k] = work.use[o, k]
-        else:
-            for k in range(K):
-                _added(work, k, -work.use[o, k])
-                _added(work, k, work.held[c, k])
+                work.used[k], work.rest[k] = work.next_used[k], work.next_rest[k]
 
 
 @njit(**OPTIONS)
@@ -340,6 +333,8 @@ def decide(
     actions: NDArray[Any], seed: Any,
 ) -> Any:  # fmt: skip
     """Fill in the actions of one step and book them; returns the next state of the generator."""
+    if accounts:
+        _follow(flat, state, work, window)
     n, seed = _offers(flat, state, work, order, accounts, window, states, actions, seed)
     _fill(flat, work, n, states, actions)
     if accounts:
@@ -348,30 +343,12 @@ def decide(
 
 
 @njit(**OPTIONS)
-def _see(flat: Flat, moves: Moves, state: State, seen: Seen, c: int, b: int, i: int, pair: int) -> float:
-    """Count what a client has in a step; returns its reward."""
-    J, L = seen.had.shape[1], moves.n_layers[b]
-    reward = moves.r[moves.base[b, R] + i * moves.stride[b, R] + pair]
-    seen.earned[c] += reward
-    counts = moves.base[b, M] + i * moves.stride[b, M] + pair * J
-    for j in range(J):
-        seen.had[c, j] += moves.counts[counts + j]
-    for layer in range(L):
-        g = moves.group_of[moves.base[b, GROUP] + i * moves.stride[b, GROUP] + layer]
-        if g >= 0:
-            at = moves.base[b, W] + i * moves.stride[b, W] + pair * L + layer
-            seen.group_had[g] += moves.group_counts[at]
-    for j in range(state.account.shape[1]):
-        seen.arrears[c] = max(seen.arrears[c], state.account[c, j])
-    return reward
-
-
-@njit(**OPTIONS)
 def run(
     flat: Flat, moves: Moves, state: State, work: Work, order: int, accounts: bool, window: float,
     states: NDArray[Any], actions: NDArray[Any], seed: Any, seen: Seen,
 ) -> Any:  # fmt: skip
     """Steps of a world, counted in seen; returns the next state of the generator."""
+    J = seen.had.shape[1]
     for step in range(seen.rewards.size):
         seed = decide(flat, state, work, order, accounts, window, states, actions, seed)
         for k in range(seen.used.size):
@@ -382,7 +359,19 @@ def run(
         for c in range(states.size):
             b, i = flat.block_of[c], flat.row_of[c]
             pair = flat.pair_ptr[flat.first_state[b] + states[c]] + actions[c]
-            total += _see(flat, moves, state, seen, c, b, i, pair)
+            reward = moves.r[moves.base[b, R] + i * moves.stride[b, R] + pair]
+            total += reward
+            seen.earned[c] += reward
+            counts = moves.base[b, M] + i * moves.stride[b, M] + pair * J
+            for j in range(J):
+                seen.had[c, j] += moves.counts[counts + j]
+            for layer in range(moves.n_layers[b]):
+                g = moves.group_of[moves.base[b, GROUP] + i * moves.stride[b, GROUP] + layer]
+                if g >= 0:
+                    at = moves.base[b, W] + i * moves.stride[b, W] + pair * moves.n_layers[b] + layer
+                    seen.group_had[g] += moves.group_counts[at]
+            for j in range(state.account.shape[1]):
+                seen.arrears[c] = max(seen.arrears[c], state.account[c, j])
             seed, u = _random(seed)
             e, last = moves.row_ptr[moves.first_pair[b] + pair], moves.row_ptr[moves.first_pair[b] + pair + 1]
             chances = moves.base[b, P] + i * moves.stride[b, P]

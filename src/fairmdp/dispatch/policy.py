@@ -190,8 +190,8 @@ class DispatchPolicy:
         client, pair, key, order = (np.empty(most, np.int64) for _ in range(4))
         return Work(
             client, pair, key, np.empty((most, K)), order,
-            np.empty(kernels.KEYS + 1, np.int64), np.empty((N, K)), np.empty(K), np.empty(K), np.empty(G),
-            np.empty(width),
+            np.empty(kernels.KEYS + 1, np.int64), np.empty((N, K)), *np.empty((4, K)),
+            np.empty(N), np.empty(G), np.empty(width),
         )  # fmt: skip
 
     def __repr__(self) -> str:
