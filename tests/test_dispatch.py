@@ -131,3 +131,102 @@ def test_histories_and_progress():
 def test_what_makes_no_sense_is_named(call, message):
     with pytest.raises(fm.ProblemError, match=message):
         call(*jobs())
+
+
+def forged(path, **changed):
+    with np.load(path) as file:
+        arrays = dict(file)
+    for name, change in changed.items():
+        name = name.replace("__", ".")
+        arrays[name] = change(arrays[name].copy())
+    np.savez(path, **arrays)
+
+
+def put(at, value):
+    def change(array):
+        array.flat[at] = value
+        return array
+
+    return change
+
+
+def test_a_saved_policy_goes_on_where_it_was(tmp_path):
+    """With its accounts, to the byte; and what is saved again is the same file."""
+    world = fm.scenarios.gpu_tenants(30, capacity=18)
+    policy = fm.dispatch_policy(world, fm.solve_world(world), "fair")
+    rng, states = np.random.default_rng(2), np.random.default_rng(3).integers(0, 20, (200, 30))
+    for row in states[:100]:
+        policy.act(row, rng)
+    policy.save(tmp_path / "a.npz")
+    again = fm.DispatchPolicy.load(tmp_path / "a.npz")
+    again.save(tmp_path / "b.npz")
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+    assert again.kind == "fair" and again.window == 20 and np.abs(policy.group_accounts).max() > 0
+    one, two = np.random.default_rng(4), np.random.default_rng(4)
+    for row in states[100:]:
+        assert policy.act(row, one).tobytes() == again.act(row, two).tobytes()
+    np.testing.assert_array_equal(policy.accounts, again.accounts)
+    runs = [fm.simulate_world(world, each, 100, 1) for each in (policy, again)]
+    assert runs[0].shares.tobytes() == runs[1].shares.tobytes() and runs[0].gain == runs[1].gain
+
+
+def test_absurd_arrears_do_no_harm(tmp_path):
+    """Accounts that somebody wrote into a file: finite is all that is asked of them."""
+    world, plan = jobs()
+    for kind in ("fair", "fair_id"):
+        fm.dispatch_policy(world, plan, kind).save(tmp_path / "p.npz")
+        forged(
+            tmp_path / "p.npz", account=lambda a: np.where(np.arange(40)[:, None] % 2, 1e300, -1e300).ravel()
+        )
+        policy = fm.DispatchPolicy.load(tmp_path / "p.npz")
+        used = used_exactly(world, np.full(40, 5), policy.act(np.full(40, 5), np.random.default_rng(0)))
+        assert 0 < used[0] <= world.capacity[0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_is_saved(tmp_path, kind):
+    for seed in (1, 3, 14):
+        world = random_world(seed, quotas=2)
+        plan = fm.solve_world(world)
+        if plan.has_policy:
+            policy = fm.dispatch_policy(world, plan, kind)
+            policy.save(tmp_path / "p.npz")
+            again = fm.DispatchPolicy.load(tmp_path / "p.npz")
+            runs = [fm.simulate_world(world, each, 60, 1) for each in (policy, again)]
+            assert runs[0].shares.tobytes() == runs[1].shares.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"account": put(0, np.nan)}, "account: entry 0 is not finite"),
+        ({"column": put(3, 7)}, "column: entry 3 is not the number of a policy"),
+        ({"column": put(3, -1)}, "column: entry 3 is not the number of a policy"),
+        ({"group_account": put(1, np.inf)}, "group_account: entry 1 is not finite"),
+        ({"account": lambda a: a[:-1]}, "account has 29 entries, expected 30 x 1"),
+        ({"kind": lambda a: np.frombuffer(b"unfair", np.uint8)}, "kind: 'unfair' is none of fair"),
+        ({"numbers": put(0, 0.0)}, "window 0.0"),
+        ({"capacity": put(0, np.inf)}, "capacity: entry 0 is not finite"),
+        ({"row_of__0": put(0, 30)}, "row_of.0: entry 0 is not the number of a row"),
+        ({"pair_ptr__0": put(1, 0)}, "pair_ptr.0: entry 0 leaves a state without an action"),
+        ({"pair_ptr__0": put(1, 10**9)}, "pair_ptr.0 does not rise from 0"),
+        ({"follow__0": put(0, 4)}, "follow.0: entry 0 is not an action of its state"),
+        ({"most__0": put(0, -1)}, "most.0: entry 0 is not an action of its state"),
+        ({"columns__0": put(0, 3)}, "columns.0: entry 0 is not a number of policies"),
+        ({"group_of__0": put(0, 3)}, "group_of.0: entry 0 is not the number of a group"),
+        ({"uses__0": put(3, -1.0)}, "uses.0: entry 3 is not at least 0"),
+        ({"cost__0": lambda a: a * 0}, "cost.0: entry 3 is 0 where something is used"),
+        ({"cost__0": put(0, 1.0)}, "cost.0: entry 0 leaves a state without a free action"),
+        ({"value__0": put(0, np.nan)}, "value.0: entry 0 is not finite"),
+        ({"size__0": put(2, 10**6)}, "pair_ptr.0 has 21 entries, expected 1000001"),
+        ({"size__0": put(5, 2)}, "size.0 has 2 resources, expected 3"),
+        ({"fairmdp_dispatch": put(0, 2)}, "this is format 2, expected 1"),
+    ],
+)  # fmt: skip
+def test_a_forged_state_is_refused(tmp_path, changed, message):
+    world = fm.scenarios.gpu_tenants(30, capacity=18)
+    policy = fm.dispatch_policy(world, fm.solve_world(world), "fair")
+    policy.save(tmp_path / "p.npz")
+    forged(tmp_path / "p.npz", **changed)
+    with pytest.raises(fm.FormatError, match="p.npz: .*" + message):
+        fm.DispatchPolicy.load(tmp_path / "p.npz")

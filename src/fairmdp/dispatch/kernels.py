@@ -22,6 +22,7 @@ INDEX, PLAN = 0, 1  # who comes first: who makes most of what it uses, or a fixe
 PER_OCTAVE, OCTAVES = 128, 32  # steps of the efficiencies that are told apart
 KEYS = PER_OCTAVE * OCTAVES
 SWITCH, LARGEST, DEEPEST = 2.0, 3.0, 2.5  # windows; see fairmdp.dispatch.policy.DispatchPolicy
+_FAR = 1e3  # windows beyond which arrears are all the same
 _ARREARS = 64  # steps of arrears that the fixed order tells apart
 
 # Columns of Flat.base and Flat.stride.
@@ -141,7 +142,7 @@ def _follow(flat: Flat, state: State, work: Work, window: float) -> None:
         for j in range(J):
             if flat.doubles[owed + j] > -np.inf:
                 d = state.account[c, j] / window
-                most = max(most, d)
+                most = max(most, min(d, _FAR))
                 outside = outside or abs(d) > SWITCH
         work.behind[c] = most
         columns = flat.columns[flat.first_row[b] + i]
@@ -190,7 +191,7 @@ def _offers(
             if behind > SWITCH:
                 owed = flat.base[b, OWED] + i * flat.stride[b, OWED]
                 for j in range(J):
-                    d = state.account[c, j] / window
+                    d = min(state.account[c, j] / window, _FAR)
                     if d > SWITCH and flat.doubles[owed + j] > -np.inf:
                         unit = flat.doubles[flat.base[b, UNIT] + i * flat.stride[b, UNIT] + j]
                         for pair in range(p0, p1):

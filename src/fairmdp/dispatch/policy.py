@@ -6,11 +6,13 @@ import copy
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from os import PathLike
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairmdp import dispatch
 from fairmdp.dispatch import kernels
 from fairmdp.dispatch.kernels import Flat, State, Work
 from fairmdp.dispatch.tables import Tables
@@ -120,6 +122,15 @@ class DispatchPolicy:
         other.memory = State(account.copy(), column.copy(), group.copy())
         return other
 
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the policy and its accounts as ``.npz``, atomically; the same policy gives the same bytes."""
+        dispatch.file.write(self, path)
+
+    @staticmethod
+    def load(path: str | PathLike[str]) -> DispatchPolicy:
+        """Read a policy that `save` wrote; it goes on with the accounts that it had."""
+        return dispatch.file.read(path)
+
     def act(self, states: Any, rng: np.random.Generator) -> Ints:
         """Choose what every client does in this step, and book it.
 
@@ -188,9 +199,10 @@ class DispatchPolicy:
         width = max(int(np.diff(t.pair_ptr).max()) for t in self.tables)
         most = N * max(width - 1, 1)
         client, pair, key, order = (np.empty(most, np.int64) for _ in range(4))
+        used, rest, next_used, next_rest = np.empty((4, K))
         return Work(
             client, pair, key, np.empty((most, K)), order,
-            np.empty(kernels.KEYS + 1, np.int64), np.empty((N, K)), *np.empty((4, K)),
+            np.empty(kernels.KEYS + 1, np.int64), np.empty((N, K)), used, rest, next_used, next_rest,
             np.empty(N), np.empty(G), np.empty(width),
         )  # fmt: skip
 

@@ -22,6 +22,7 @@ from fairmdp.world.rows import Rows
 
 _HARDLY = 1e-9  # weight below which a policy is no part of a mixture
 _TILT = 0.3  # how far prices are moved in favour of a policy, in units of price
+_LEAST_COST, _MOST_COST = 1e-30, 1e30  # what single precision can hold
 _SECOND = 1e-3  # weight of all else where a share counts first
 
 
@@ -65,7 +66,7 @@ def tables_of(
     chance = np.zeros((B if planned else 0, SA), np.float32)
     sizes = np.broadcast_to(span, (B, J))
     _fill(rows, policies, columns, weights, plan.mu, unit, sizes, lam, nu, value, slope, most, shares, chance)
-    cost = (rows.uses @ floor).astype(np.float32)
+    cost = _cost(rows, floor)
     return Tables(
         rows.pair_ptr, np.repeat(np.arange(B), rows.number), columns, cost, rows.uses, value, slope,
         policies, most, shares, rows.counts / span[:, None], rows.owed / sizes + margin, unit * sizes,
@@ -78,12 +79,18 @@ def greedy_tables(rows: Rows, floor: Floats) -> Tables:
     B, S, SA, L = rows.size, rows.n_states, rows.row_ptr.size - 1, rows.group_of.shape[1]
     return Tables(
         rows.pair_ptr, np.repeat(np.arange(B), rows.number), np.ones(B, np.int64),
-        (rows.uses @ floor).astype(np.float32), rows.uses,
+        _cost(rows, floor), rows.uses,
         np.broadcast_to(rows.r.astype(np.float32)[:, None], (B, 1, SA)).copy(),
         np.zeros((B, L, SA), np.float32), np.zeros((B, 1, S), np.int16), np.zeros((B, 0, S), np.int16),
         np.zeros((B, 1, 0)), np.zeros((1, SA, 0)), np.zeros((B, 0)), np.zeros((B, 0)), rows.group_counts,
         rows.group_of, np.zeros((0, SA), np.float32),
     )  # fmt: skip
+
+
+def _cost(rows: Rows, floor: Floats) -> NDArray[np.float32]:
+    """Price of what a pair uses, which is 0 only where that is nothing."""
+    paid = np.clip(rows.uses @ floor, _LEAST_COST, _MOST_COST)
+    return np.where((rows.uses > 0).any(axis=2), paid, 0.0).astype(np.float32)
 
 
 def _typical(mu: Floats, rows: Rows) -> Floats:
