@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 
 import numpy as np
 import pytest
@@ -110,6 +111,61 @@ def test_frontier_over_capacity_and_over_a_common_quota(run, tmp_path, world):
     assert float(lines[0][1]) == pytest.approx(fm.solve_world(bare).upper, abs=1e-3)
 
 
+def test_simulate_follows_a_kept_plan(run, world, plan):
+    run("solve", *CLIENTS, "-o", "p.npz")
+    words = (
+        "simulate",
+        *CLIENTS,
+        "p.npz",
+        "--policy",
+        "fair",
+        "--steps",
+        "400",
+        "--seed",
+        "3",
+        "--window",
+        "5",
+    )
+    code, out, _ = run(*words, "--json")
+    data = json.loads(out)
+    policy = fm.dispatch_policy(world, plan, "fair", window=5)
+    seen = fm.simulate_world(world, policy, 400, 3)
+    assert code == 0 and data["gain"] == seen.gain and data["met"] == round(seen.met * 73)
+    (slots,) = data["resources"]
+    assert slots["used"] <= slots["most_used"] <= slots["capacity"] == 39
+    assert data["gap"] == pytest.approx(1 - seen.gain / plan.upper)
+    code, out, _ = run(*words)
+    assert code == 0 and f"{data['met']} of 73 met in this run, worst slack {data['worst_slack']:+.4f}" in out
+    assert f"(proved); the gap is {100 * data['gap']:.2f} %" in out and "360 steps after 40" in out
+    run("solve", "gpu-tenants", "-p", "tenants=60", "-o", "t.npz")
+    code, out, _ = run(
+        "simulate", "gpu-tenants", "-p", "tenants=60", "t.npz", "--policy", "id", "--steps", "200"
+    )
+    assert code == 0 and re.search(r"tier 1 +>= [\d.]+ +[\d.]+ +[+-]\d", out)
+    code, _, err = run("simulate", *CLIENTS, "t.npz", "--steps", "50")
+    assert code == 1 and "the plan is of another world" in err
+
+
+def test_compare_simulates_policies_side_by_side(run, world, plan):
+    code, out, _ = run("compare", *CLIENTS, "--steps", "300", "--json")
+    data = json.loads(out)
+    assert code == 0 and data["upper"] == plan.upper
+    assert set(data["policies"]) == {
+        "fair", "fair, in a fixed order", "index at fair prices", "fixed order (ID)", "greedy", "without quotas",
+    }  # fmt: skip
+    fair, greedy = data["policies"]["fair"], data["policies"]["greedy"]
+    assert fair["worst_slack"] > greedy["worst_slack"] and fair["most_behind"] > 0 == greedy["most_behind"]
+    table = fm.compare_world(world, plan, steps=300).to_table()
+    assert table["gain"][0] == fair["gain"] and max(table["most_used"]) <= 1.0
+    code, out, _ = run("compare", *CLIENTS, "--steps", "300")
+    assert (
+        code == 0 and "every policy keeps capacity at every step; one above the ceiling breaks quotas" in out
+    )
+    assert "gains are measured" in out and len(re.findall(r" %  ", out)) == 6
+    code, out, _ = run("compare", *CLIENTS, "-p", "capacity=5")
+    assert code == 3 and "the quotas alone need" in out
+
+
 def test_common_quotas_and_capacities(world):
     some = world.with_common_quota("short queue", 0.25)
     before, after = world.blocks[0].owed[:, 0], some.blocks[0].owed[:, 0]
@@ -151,6 +207,9 @@ def test_a_world_of_a_file_or_of_python(run, tmp_path):
         (["solve", *CLIENTS, "--quota", "short>=0.1"], "there is no quota called 'short'"),
         (["solve", *CLIENTS, "--quota", "short queue<=0.1"], "of a world expected NAME>=BOUND"),
         (["solve", "three-state", "--csv", "c.csv"], "--csv is for worlds"),
+        (["compare", *CLIENTS, "--by", "nash"], "--by is for problems, and this is a world"),
+        (["compare", "three-state", "--steps", "100"], "--steps is for worlds"),
+        (["simulate", *CLIENTS, "p.npz", "--workers", "2"], "--workers is for problems"),
         (["frontier", *CLIENTS, "slot"], "there is no resource or quota called 'slot'"),
         (["frontier", *CLIENTS, "slots", "short queue"], "SECOND is for problems"),
         (["welfare", *CLIENTS], "'job-server' is a world, and this is for problems"),

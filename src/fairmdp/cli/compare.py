@@ -8,7 +8,17 @@ import click
 
 import fairmdp as fm
 from fairmdp import io, views
-from fairmdp.cli.options import figure_option, json_option, option, options, problem_options, save_figure
+from fairmdp.cli import worlds
+from fairmdp.cli.options import (
+    figure_option,
+    json_option,
+    option,
+    options,
+    problem_options,
+    save_figure,
+    seed_option,
+)
+from fairmdp.cli.words import Count
 from fairmdp.model.objective_text import PRINCIPLES
 
 
@@ -26,6 +36,10 @@ class _Options:
         "--over", multiple=True, metavar="NAME",
         help="A group to count.  [default: all quotas that are sets]  Repeatable.",
     )  # fmt: skip
+    steps: int | None = option(
+        "--steps", type=Count(40), help="Of a world: steps that each policy is simulated.  [default: 5000]"
+    )
+    seed: int = seed_option("Of a world: everything random follows from it.")
     as_json: bool = json_option("comparison")
     figure: str | None = figure_option()
 
@@ -39,10 +53,24 @@ def compare(source: io.Source, options: _Options) -> None:
     Shows what each earns, how it treats the groups that the quotas name, and which quotas it breaks. Every
     number is proved by the certificate; a policy whose shares cannot be proved is left out.
 
+    Of a world, policies that keep capacity at every step are simulated, beside the ceiling that is proved.
+
     \b
     fairmdp compare jobs --by all
     fairmdp compare jobs --policy today=policy.csv
+    fairmdp compare job-server -p clients=1000 --steps 10000
     """
+    world = source.world()
+    if world is not None:
+        worlds.refuse_options({
+            "--policy": options.policies or None, "--by": options.principles or None,
+            "--over": options.over or None, "--figure": options.figure,
+        })  # fmt: skip
+        return worlds.compare_world(
+            source, world, steps=options.steps or 5_000, seed=options.seed, as_json=options.as_json
+        )
+    if options.steps is not None:
+        raise click.UsageError("--steps is for worlds: what a policy of a problem earns is proved")
     problem = source.problem()
     if problem.weighted.all() and not options.over:
         raise click.UsageError("there are no groups to compare: name some with --quota 'state>=0'")

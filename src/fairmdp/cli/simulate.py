@@ -10,6 +10,7 @@ import click
 
 import fairmdp as fm
 from fairmdp import io, views
+from fairmdp.cli import worlds
 from fairmdp.cli.engine import engine_options, opened
 from fairmdp.cli.exit_codes import STOPPED
 from fairmdp.cli.options import json_option, option, options, problem_options, seed_option
@@ -22,6 +23,17 @@ class _Options:
     steps: int = option("--steps", type=Count(1), default=10_000, show_default=True, help="Steps of a run.")
     runs: int = option("--runs", type=Count(2), default=100, show_default=True, help="Independent runs.")
     seed: int = seed_option()
+    policy: str = option(
+        "--policy", type=click.Choice(["auto", "fair", "fair_id", "index", "id", "greedy"]), default="auto",
+        show_default=True, help="Of a world: who comes first in a step.",
+    )  # fmt: skip
+    window: float = option(
+        "--window", default=20.0, show_default=True, help="Of a world: steps by which somebody may be behind."
+    )
+    margin: float = option(
+        "--margin", default=0.005, show_default=True,
+        help="Of a world: what is aimed at above every quota, in parts of the time.",
+    )  # fmt: skip
     as_json: bool = json_option("result")
 
 
@@ -37,10 +49,21 @@ def simulate(source: io.Source, solution_file: str, options: _Options, **where: 
     A share after finitely many steps scatters around its long-run value, so that a quota without room to
     spare is missed by about half of the runs however long they are. The last columns show this.
 
+    Of a world, SOLUTION is the plan, and one run of a policy that never uses more than there is follows it.
+
     \b
     fairmdp solve three-state -o three.json
     fairmdp simulate three-state three.json --steps 1000
+    fairmdp solve job-server -o plan.npz
+    fairmdp simulate job-server plan.npz --steps 20000 --window 50
     """
+    world = source.world()
+    if world is not None:
+        worlds.refuse_options({f"--{name}": value for name, value in where.items()})
+        return worlds.simulate_world(
+            source, world, solution_file, kind=options.policy, window=options.window, margin=options.margin,
+            steps=options.steps, seed=options.seed, as_json=options.as_json,
+        )  # fmt: skip
     simulator, problem = source.simulator()
     kept = io.read_kept(solution_file)
     solution = None if "fairmdp_estimate" in kept else fm.Solution.load(solution_file)

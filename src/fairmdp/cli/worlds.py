@@ -1,4 +1,4 @@
-"""What `solve`, `verify` and `frontier` do where their source is a world."""
+"""What commands do where their source is a world."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 
 import fairmdp as fm
 from fairmdp import io, views
-from fairmdp.cli.exit_codes import BAD_PROBLEM, OF_STATUS, SOLVED
+from fairmdp.cli.exit_codes import BAD_PROBLEM, INFEASIBLE, OF_STATUS, SOLVED, STOPPED
 from fairmdp.cli.options import save_bytes, save_figure
 
 
@@ -82,3 +82,33 @@ def frontier_of_world(
     if csv_file is not None:
         save_bytes(csv_file, curve.to_table().to_csv().encode(), as_json)
     save_figure(figure, lambda: views.plots.plot_world_frontier(curve), as_json)
+
+
+def simulate_world(
+    source: io.Source, world: fm.World, path: str, *, kind: str, window: float, margin: float, steps: int,
+    seed: int, as_json: bool,
+) -> None:  # fmt: skip
+    """Print what a policy that follows a kept plan does in one run."""
+    plan = fm.WorldPlan.load(path)
+    policy = fm.dispatch_policy(world, plan, kind, window=window, margin=margin)
+    seen = fm.simulate_world(world, policy, steps, seed)
+    if as_json:
+        click.echo(views.as_json(views.world_simulation_data(world, plan, policy, seen)))
+    else:
+        click.echo(views.world_simulation_text(source.target, world, plan, policy, seen))
+    if not seen.finished:
+        sys.exit(STOPPED)
+
+
+def compare_world(source: io.Source, world: fm.World, *, steps: int, seed: int, as_json: bool) -> None:
+    """Print what policies of a world gain and whom they serve."""
+    plan = fm.solve_world(world)
+    if not plan.has_policy:
+        text = views.world_text(source.target, world, plan)
+        click.echo(views.as_json(views.world_data(world, plan)) if as_json else text)
+        sys.exit(INFEASIBLE)
+    compared = fm.compare_world(world, plan, steps=steps, seed=seed)
+    if as_json:
+        click.echo(views.as_json(views.world_comparison_data(compared)))
+    else:
+        click.echo(views.world_comparison_text(source.target, world, compared))

@@ -1,5 +1,6 @@
 from .comparison import Comparison, compare
 from .curve import Frontier, ShadowPrice
+from .dispatch import WorldComparison, compare_world
 from .family import ALL, Family
 from .grid import FrontierGrid, frontier_grid
 from .meanings import other_meaning
@@ -16,8 +17,10 @@ __all__ = [
     "FrontierGrid",
     "ShadowPrice",
     "WelfareFrontier",
+    "WorldComparison",
     "WorldFrontier",
     "compare",
+    "compare_world",
     "frontier",
     "frontier_grid",
     "last_feasible",

@@ -15,6 +15,12 @@ from .data import (
     solution_json,
     verdict_data,
 )
+from .dispatch import (
+    world_comparison_data,
+    world_comparison_text,
+    world_simulation_data,
+    world_simulation_text,
+)
 from .exports import policy_csv, quotas_csv
 from .html import report_html
 from .inspection import inspection_data, inspection_text
@@ -91,9 +97,13 @@ __all__ = [
     "welfare_text",
     "welfare_verdict_data",
     "welfare_verdict_text",
+    "world_comparison_data",
+    "world_comparison_text",
     "world_data",
     "world_frontier_data",
     "world_frontier_text",
+    "world_simulation_data",
+    "world_simulation_text",
     "world_size_text",
     "world_text",
     "world_verdict_data",
