@@ -181,6 +181,24 @@ def test_mixtures_beside_other_policies(mixture):
     assert seen.policies["fair"].broken == () and seen.policies["no quotas"].broken == ("left side",)
 
 
+def test_a_mixture_is_judged_by_the_mean_where_that_is_asked(mixture):
+    seen = fm.evaluate(MIXED, mixture)
+    assert seen.verdict == "fair" and seen.worst_slack == pytest.approx(0, abs=1e-12)
+    assert len(seen.outcomes) == 2  # what the start does not lead to is none
+    assert seen.findings[0].low == pytest.approx(0.4) and seen.findings[0].high == pytest.approx(0.4)
+    assert seen.mean_gain == pytest.approx((1.36, 1.36)) and seen.gain == pytest.approx((0.4, 2.0))
+    assert seen.behind == pytest.approx((0, 0), abs=1e-9)
+    every = fm.evaluate(fork(expected=False), mixture)
+    assert every.verdict == "not fair" and every.broken == ("left side",) and every.findings[0].short == 0.4
+    text = views.evaluation_text("fork", "ours", MIXED, seen)
+    assert lines_with(text, "left side") == [
+        "left side 0.4000 >= 0.4 - in the mean over runs",
+        "60.0 % right: gain 2.000000; left side 0.0000, pauses -",
+        "40.0 % left, pause: gain 0.400000; left side 1.0000, pauses 0.4000",
+    ]
+    assert "gain 1.360000, mean over runs" in " ".join(text.split())
+
+
 def test_figures_of_a_mixture(mixture):
     policy = fm.Policy.of(MIXED, mixture)
     figure = fm.plots.plot_policy(FORK, policy).get_figure()

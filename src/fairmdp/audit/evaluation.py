@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairmdp.audit.mending import MOST_PAIRS, Mended, mend
-from fairmdp.audit.outcomes import Outcome, outcomes
+from fairmdp.audit.outcomes import Outcome, mean_outcome, outcomes
 from fairmdp.certificate import FAIR_TOL, worst_slack
 from fairmdp.deadline import Deadline
 from fairmdp.io.policy_files import read_policy
@@ -32,7 +32,7 @@ class Finding(NamedTuple):
     low: float
     """Its share, or mean of weights, is at least this"""
     high: float
-    """and at most this, whatever a run comes to."""
+    """and at most this, whatever a run comes to; of a quota on the mean over runs that is meant."""
     at_least: float
     at_most: float
     short: float
@@ -51,6 +51,8 @@ class Evaluation(ReadOnly):
         What was judged, in the order of the model.
     outcomes : tuple of Outcome
         What a run may come to: more than one where the chain has several closed classes, or of a mixture.
+    mean_gain : tuple of float
+        Interval that contains the gain in the mean over runs.
     best : Solution
         The best fair policy, or the proof that there is none.
     mended : Mended or None
@@ -79,6 +81,7 @@ class Evaluation(ReadOnly):
 
     policy: Policy
     outcomes: tuple[Outcome, ...]
+    mean_gain: tuple[float, float]
     best: Solution
     mended: Mended | None
     findings: tuple[Finding, ...]
@@ -105,13 +108,13 @@ class Evaluation(ReadOnly):
 
     @property
     def behind(self) -> tuple[float, float] | None:
-        """Interval for what the best fair policy earns more; None where there is none.
+        """Interval for what the best fair policy earns more in the mean over runs; None where there is none.
 
         It is negative where quotas are broken for gain.
         """
         if self.best.status not in (Status.OPTIMAL, Status.FEASIBLE):
             return None
-        return self.best.gain - self.gain[1], self.best.upper - self.gain[0]
+        return self.best.gain - self.mean_gain[1], self.best.upper - self.mean_gain[0]
 
     def to_table(self) -> Table:
         """Return one row per quota."""
@@ -145,7 +148,8 @@ def evaluate(problem: Problem, policy: Any, *, tol: float = 1e-6, seconds: float
 
     Notes
     -----
-    A policy is fair if every run keeps every quota in the long run, wherever it begins and ends.
+    A policy is fair if every run from the model's ``initial``, or where that is None from any state, keeps
+    every quota in the long run, wherever it ends; quotas on the mean over runs are kept by that.
     """
     deadline = Deadline(seconds)
     if isinstance(policy, str | os.PathLike):
@@ -153,10 +157,12 @@ def evaluate(problem: Problem, policy: Any, *, tol: float = 1e-6, seconds: float
     else:
         given = Policy.of(problem, policy)
     runs = outcomes(problem, given)
+    mean = runs[0] if len(runs) == 1 else mean_outcome(problem, given)
+    judged = [_judged(problem, run, mean) for run in runs]
     best = solve(problem, tol=tol, seconds=seconds)
     seen = Evaluation(
-        given, runs, best, None, tuple(_findings(problem, runs)),
-        min(worst_slack(problem, run.shares) for run in runs), tuple(_notes(runs)),
+        given, runs, mean.gain, best, None, tuple(_findings(problem, judged)),
+        min(worst_slack(problem, run.shares) for run in judged), tuple(_notes(runs)),
     )  # fmt: skip
     if seen.verdict == FAIR or best.status not in (Status.OPTIMAL, Status.FEASIBLE):
         return seen
@@ -166,7 +172,17 @@ def evaluate(problem: Problem, policy: Any, *, tol: float = 1e-6, seconds: float
     return replace(seen, mended=mend(problem, given, best, deadline))
 
 
-def _findings(problem: Problem, runs: tuple[Outcome, ...]) -> Iterator[Finding]:
+def _judged(problem: Problem, run: Outcome, mean: Outcome) -> Outcome:
+    """What counts of a run: its own shares, and for quotas on the mean over runs those of the mean."""
+    of_mean = problem.expected[:, None]
+    return replace(
+        run,
+        shares=np.where(of_mean, mean.shares, run.shares),
+        values=np.where(of_mean, mean.values, run.values),
+    )
+
+
+def _findings(problem: Problem, runs: Sequence[Outcome]) -> Iterator[Finding]:
     values, (lower, upper) = np.array([run.values for run in runs]), problem.stated_bounds  # (runs, K, 2)
     worst, sure = _slacks_of(problem, np.array([run.shares for run in runs]))
     broken, met = sure.min(axis=0) < -FAIR_TOL, worst.min(axis=0) >= -FAIR_TOL

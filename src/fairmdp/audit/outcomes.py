@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairmdp.certificate import rounded
+from fairmdp.certificate import rounded, rounded_ends
+from fairmdp.certificate.course import course_of
 from fairmdp.certificate.facts import LongRun
 from fairmdp.chains.chain import Chain
 from fairmdp.model.checks import Floats, Ints, ReadOnly
@@ -56,13 +57,19 @@ class Outcome(ReadOnly):
 
 
 def outcomes(problem: Problem, policy: Policy) -> tuple[Outcome, ...]:
-    """Return what a run of a policy may come to, the likeliest first."""
+    """Return what a run of a policy may come to from where the model starts, the likeliest first."""
     found = [
         outcome
         for m, pi in enumerate(policy.parts)
         for outcome in _of_part(problem, pi, m, float(policy.weights[m]))
     ]
     return tuple(sorted(found, key=lambda outcome: -outcome.chance))
+
+
+def mean_outcome(problem: Problem, policy: Policy) -> Outcome:
+    """Return what runs come to in the mean: gain, and shares of quotas on the mean over runs."""
+    run = rounded_ends.law(problem, policy.parts, policy.weights if policy.is_mixture else None)
+    return _outcome(problem, run, 0, np.unique(np.concatenate(run.states)), 1.0)
 
 
 def occupancy(problem: Problem, policy: Policy) -> Floats:
@@ -84,6 +91,9 @@ def _of_part(problem: Problem, pi: Floats, part: int, weight: float) -> Iterator
         yield _outcome(problem, run, part, classes[0], weight)
         return
     entered = chain.shares_from(_initial(problem.mdp))
+    if problem.mdp.initial is not None:
+        reached = course_of(problem.mdp, pi).gate >= 0
+        classes = tuple(states for states in classes if reached[states[0]])
     for states in classes:
         run = _within(problem, pi, states)
         yield _outcome(problem, run, part, states, weight * float(entered[states].sum()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from fairmdp.model.problem import Problem
@@ -34,6 +35,7 @@ def evaluation_data(problem: Problem, seen: Evaluation) -> Json:
         "fairmdp_audit": 1,
         "verdict": seen.verdict,
         "gain": list(seen.gain),
+        "mean_gain": list(seen.mean_gain),
         "per": problem.mdp.per,
         "worst_slack": seen.worst_slack,
         "behind": None if seen.behind is None else list(seen.behind),
@@ -43,7 +45,9 @@ def evaluation_data(problem: Problem, seen: Evaluation) -> Json:
             "upper": best.upper,
             "worst_slack": best.worst_slack,
         },
-        "quotas": [_finding(problem, k, finding) for k, finding in enumerate(seen.findings)],
+        "quotas": [
+            _finding(problem, k, finding, len(seen.outcomes) > 1) for k, finding in enumerate(seen.findings)
+        ],
         "outcomes": [_outcome(problem, outcome) for outcome in seen.outcomes],
         "mended": None if seen.mended is None else _mended(seen.mended),
         "notes": list(seen.notes),
@@ -55,10 +59,12 @@ def evaluation_text(source: str, name: str, problem: Problem, seen: Evaluation) 
     data = evaluation_data(problem, seen)
     broken = [row["quota"] for row in data["quotas"] if row["verdict"] == "not fair"]
     unit = f" per {data['per']}" if data["per"] else ""
+    mean = ", mean over runs" if len(data["outcomes"]) > 1 else ""
+    earned = f"{_number(data['mean_gain'], 6)}{unit}{mean}"
     lines = [
         f"{source}: {name} is {data['verdict']}" + (f", it breaks {listed(broken)}" if broken else ""),
         "",
-        f"  gain    {_number(data['gain'], 6)}{unit}   {worst_slack(data['worst_slack'])}; {_beside(data)}",
+        f"  gain    {earned}   {worst_slack(data['worst_slack'])}; {_beside(data)}",
         "",
         *_quota_table(data["quotas"]),
         *_ends(data["outcomes"]),
@@ -67,9 +73,10 @@ def evaluation_text(source: str, name: str, problem: Problem, seen: Evaluation) 
     return "\n".join([*lines, *(f"  note    {note}" for note in data["notes"])])
 
 
-def _finding(problem: Problem, k: int, finding: Finding) -> Json:
+def _finding(problem: Problem, k: int, finding: Finding, several: bool) -> Json:
     bounds = asked_bounds(finding.at_least, finding.at_most, problem.at_least[k], problem.at_most[k])
-    return finding._asdict() | {"asked": bounds, "unit": shown_unit(problem, k)}
+    in_mean = several and bool(problem.expected[k])
+    return finding._asdict() | {"asked": bounds, "unit": shown_unit(problem, k), "in_mean": in_mean}
 
 
 def _outcome(problem: Problem, outcome: Outcome) -> Json:
@@ -109,8 +116,10 @@ def _beside(data: Json) -> str:
 
 
 def _number(ends: list[float], digits: int = 4) -> str:
-    """A number that is known closely, or else the interval in which it lies."""
+    """A number that is known closely, or else the interval in which it lies; a dash where there is none."""
     low, high = ends
+    if not math.isfinite(high - low):
+        return "-"
     return fixed((low + high) / 2, digits) if high - low < _NARROW else interval(low, high, f".{digits}f")
 
 
@@ -121,7 +130,9 @@ def _quota_table(rows: list[Json]) -> list[str]:
     cells = [["quota", "share", "asked", "short", ""]]
     for row in worst:
         short = fixed(row["short"]) if row["verdict"] == "not fair" else "-"
-        shown = _number([row["low"], row["high"]]), asked(row["asked"]), short, _WORDS[row["verdict"]]
+        said = _WORDS[row["verdict"]], "in the mean over runs" if row["in_mean"] else ""
+        words = ", ".join(filter(None, said))
+        shown = _number([row["low"], row["high"]]), asked(row["asked"]), short, words
         cells.append([row["quota"], *shown])
     more = (
         [f"  ... and {len(rows) - MAX_ROWS} quotas of which less is missing"] if len(rows) > MAX_ROWS else []

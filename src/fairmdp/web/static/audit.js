@@ -79,7 +79,7 @@ export class Audit {
     fill(this.result,
       el("p", { class: "status-line" }, el("span", { id: "verdict", class: `pill ${seen.verdict === "fair" ? "optimal" : "infeasible"}` }, word),
         el("span", {}, `${this.policy.name}: ${sentence}${broken.length ? `${listed(broken)}.` : ""}`)),
-      el("p", { id: "audit-gain" }, `Gain ${interval(...seen.gain, gainText)}, worst slack ${slackText(seen.worst_slack)}. ${beside(seen)}`),
+      el("p", { id: "audit-gain" }, `Gain ${interval(...seen.mean_gain, gainText)}, worst slack ${slackText(seen.worst_slack)}. ${beside(seen)}`),
       ...(rows.length ? [table(["Quota", "Share", "Asked", "Short", "Status"], rows, "Quotas under this policy")] : []),
       ...(seen.mended ? mendedPart(seen.mended) : []),
       ...seen.notes.map((note) => el("p", { class: "muted small" }, `${note}.`)));
