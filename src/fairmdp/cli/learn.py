@@ -6,6 +6,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import click
@@ -15,12 +16,28 @@ from fairmdp import files, io, views
 from fairmdp.cli.certify import progress
 from fairmdp.cli.engine import engine_options, opened
 from fairmdp.cli.exit_codes import INFEASIBLE, SOLVED, STOPPED
-from fairmdp.cli.options import check_folder, check_policy_file, problem_options
+from fairmdp.cli.options import check_folder, check_policy_file, option, options, problem_options
 from fairmdp.cli.words import FILE, Count
 from fairmdp.learning import METHODS
 
 _FIRST_BOUNDS = 2.0  # seconds before bounds are shown along with the progress
 _RARELY = 20.0  # times what they cost, between one look at them and the next
+
+
+@dataclass(frozen=True)
+class _Options:
+    principle: str | None = option(
+        "--by", metavar="PRINCIPLE",
+        help="Maximise the welfare of a principle of fairness, as in welfare --by, and not the gain.",
+    )  # fmt: skip
+    over: tuple[str, ...] = option(
+        "--over", multiple=True, metavar="NAME",
+        help="With --by: a group to count.  [default: all quotas that are sets]  Repeatable.",
+    )  # fmt: skip
+    gain: float = option("--gain", default=0.0, help="With --by: weight of the gain beside the welfare.")
+    names_only: bool = option(
+        "--names-only", is_flag=True, help="Quotas name the groups; what they ask for is set aside."
+    )
 
 
 @click.command()
@@ -37,6 +54,7 @@ _RARELY = 20.0  # times what they cost, between one look at them and the next
 @click.option("--seed", default=0, show_default=True, help="Everything random follows from it.")
 @click.option("--certify", "fresh", type=Count(1000), help="Certify with so many fresh samples.")
 @click.option("--rigorous", is_flag=True, help="With --certify: bounds that hold for any number of samples.")
+@options(_Options)
 @engine_options
 @click.option(
     "--folder", type=click.Path(file_okay=False), help="Keep chunks of samples here and go on from them."
@@ -57,6 +75,7 @@ def learn(
     as_json: bool,
     policy_file: str | None,
     out: str | None,
+    options: _Options,
     **where: Any,
 ) -> None:
     """Learn a fair policy of SOURCE from samples alone, or from the records that there are.
@@ -70,6 +89,7 @@ def learn(
     \b
     fairmdp learn three-state --samples 6000 --certify 100000
     fairmdp learn mymodule:simulator --quota '0>=0.2' --eps 0.01
+    fairmdp learn jobs --names-only --by nash --samples 50000
     fairmdp learn records.csv --quota 'ward_b>=0.25' -o learned.json
     """
     check_folder("--out", out)
@@ -79,7 +99,8 @@ def learn(
         log, problem = logged
         beside: dict[str, Any] = {
             "--samples": samples, "--eps": eps, "--certify": fresh, "--folder": folder,
-            "--method mirror": method == "mirror" or None, **where,
+            "--method mirror": method == "mirror" or None, "--by": options.principle,
+            "--names-only": options.names_only or None, **where,
         }  # fmt: skip
         odd = next((name for name, value in beside.items() if value is not None), None)
         if odd is not None:
@@ -92,17 +113,23 @@ def learn(
         )
     if samples is not None and eps is not None:
         raise click.UsageError("give --samples or --eps, not both")
-    given = {"eps": eps, "engine": folder or next(filter(None, where.values()), None)}
+    if options.principle is None and (options.over or options.gain):
+        raise click.UsageError("--over and --gain say what --by is of")
+    if options.principle is not None and eps is not None:
+        raise click.UsageError("--by takes a budget: give --samples")
+    aim = _aim(options)
+    given = {"eps": eps, "engine": folder or next(filter(None, where.values()), None), **aim}
     why_not = METHODS[method].refusal([name for name, value in given.items() if value is not None])
     if why_not is not None:
         raise click.UsageError(f"--method {method}: {why_not}")
     simulator, problem = source.simulator()
+    problem = problem.with_sets_unbounded() if options.names_only else problem
     bar = _progress() if sys.stderr.isatty() and not as_json else None
     proof = None
     with opened(**where, folder=folder) as engine:
         found = fm.learn(
             simulator, problem.quotas, samples=samples, eps=eps, delta=delta, method=method, seed=seed,
-            progress=bar, engine=engine,
+            progress=bar, engine=engine, **aim,
         )  # fmt: skip
         if fresh is not None:
             proof = fm.certify(
@@ -112,6 +139,14 @@ def learn(
             if bar is not None:
                 click.echo(err=True)
     _finish(source, problem, found, proof, as_json, policy_file, out)
+
+
+def _aim(options: _Options) -> dict[str, Any]:
+    """What is to be maximised, if not the gain."""
+    if options.principle is None:
+        return {}
+    objective = fm.parse_objective(options.principle)
+    return {"objective": objective, "over": options.over or None, "reward": options.gain}
 
 
 def _finish(

@@ -14,6 +14,7 @@ from fairmdp.learning.counts import Counts, Engine
 from fairmdp.learning.evaluation import Evaluation, warnings_of
 from fairmdp.mirror.solve import Learned
 from fairmdp.model.checks import Bools, Floats, ReadOnly
+from fairmdp.model.objectives import Objective
 from fairmdp.model.problem import Problem
 from fairmdp.model.simulator import Simulator
 from fairmdp.records import Finding
@@ -68,6 +69,37 @@ class FromRecords(ReadOnly):
     findings: tuple[Finding, ...] = ()
 
 
+@dataclass(frozen=True, eq=False)
+class LearnedWelfare(ReadOnly):
+    """What is known of the welfare of a policy that was learned for it.
+
+    Attributes
+    ----------
+    objective : AlphaFair or another objective
+        The welfare W.
+    reward : float
+        Weight of the gain beside it.
+    over : tuple of str
+        The groups.
+    value : float
+        ``reward gain + W(utilities)`` on the estimated model; with a claim, on the fresh samples alone.
+    low : float
+        What the claim says that it is at least; minus infinity where nothing is claimed.
+    upper : float
+        On all samples, and beyond twice the errors that they leave about: what no policy has more of.
+    utilities : ndarray
+        What each group gets on the estimated model, (groups,).
+    """
+
+    objective: Objective
+    reward: float
+    over: tuple[str, ...]
+    value: float
+    low: float
+    upper: float
+    utilities: Floats
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Estimate(ReadOnly):
     """A policy learned from a simulator or from records, and what may be said of it.
@@ -94,8 +126,8 @@ class Estimate(ReadOnly):
         A better fair policy earns at most this much more, at the level of the claim if that speaks of it,
         else at level ``delta`` by itself; infinite for mirror descent, which has no such bound.
     prices, bias : ndarray
-        What one more unit of share costs in gain, (K,), and relative values, (S,), on the estimated model;
-        NaN where it is not ``feasible``, and for prices of mirror descent.
+        What one more unit of share costs in gain (with an objective, in welfare), (K,), and relative values,
+        (S,), on the estimated model; NaN where it is not ``feasible``, and for prices of mirror descent.
     feasible : bool
         Whether the quotas as asked can be met on the estimated model; mirror descent takes it for granted.
     guaranteed : bool
@@ -126,6 +158,8 @@ class Estimate(ReadOnly):
         What mirror descent keeps besides: ``occupancy``, ``lam``, ``steps`` and ``settings``.
     records : FromRecords or None
         What was used of a log, and what is missing; None without one.
+    welfare : LearnedWelfare or None
+        What is known of the welfare that was asked for; None without an objective.
     """
 
     policy: Floats
@@ -159,6 +193,7 @@ class Estimate(ReadOnly):
     details: Learned | None = None
     tested_samples: int = 0
     records: FromRecords | None = None
+    welfare: LearnedWelfare | None = None
 
     @classmethod
     def of(cls, owed: Problem, counts: Counts, seen: Evaluation, **rest: Any) -> Estimate:

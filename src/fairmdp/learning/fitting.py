@@ -11,14 +11,15 @@ from scipy.special import ndtri
 
 from fairmdp.backends.flow_lp import Answer, FlowLP
 from fairmdp.chains.policy import policy_of
+from fairmdp.learning.aim import Aim, FairAnswer, Gain, Program, value_error
 from fairmdp.learning.counts import Counts
-from fairmdp.learning.evaluation import Evaluation, estimated, evaluate, unseen_variance
+from fairmdp.learning.evaluation import Evaluation, estimated, evaluate
 from fairmdp.model.checks import Floats
-from fairmdp.model.mdp import MDP
 from fairmdp.model.problem import Problem
 
 _PASSES = 2  # times that the margin is computed at the policy of the last one
 _HALVINGS = 10  # of the margin, where the whole of it cannot be met
+GAIN = Gain()
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Level:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Fair-LP on the counts: the policy of the tightened quotas, and what it may lack."""
+    """The best on the counts: the policy of the tightened quotas, and what it may lack of the gain."""
 
     seen: Evaluation
     answer: Answer
@@ -53,31 +54,33 @@ class Fit:
         return eps is not None and ((self.gap <= eps and self.fraction == 1) or self.surely_short)
 
 
-def pooled_upper(owed: Problem, counts: Counts, z: float) -> float:
-    """Value of Fair-LP on the counts plus z standard errors; infinite where the quotas cannot be met."""
+def pooled_upper(owed: Problem, counts: Counts, z: float, aim: Aim = GAIN) -> float:
+    """The largest value on the counts plus z standard errors; infinite where the quotas cannot be met."""
     problem = estimated(owed, counts)
-    answer = FlowLP(problem, problem.mdp.r).run()
-    return math.inf if answer is None else answer.objective + z * _value_se(problem.mdp, counts, answer)
+    answer = aim.program(problem).best(problem.at_least, problem.at_most)
+    return math.inf if answer is None else answer.objective + z * value_error(aim, problem, counts, answer)
 
 
-def fitted(owed: Problem, counts: Counts, level: Level) -> Fit:
+def fitted(owed: Problem, counts: Counts, level: Level, aim: Aim = GAIN) -> Fit:
     """Solve with the quotas as asked, then with the margins that the errors of the last policy call for."""
     problem = estimated(owed, counts)
     mdp = problem.mdp
-    lp = FlowLP(problem, mdp.r)
-    free = lp.run()
+    program, linear = aim.program(problem), GAIN.program(problem)
+    free = program.best(problem.at_least, problem.at_most)
     if free is None:
         return _least_short(problem, counts, level)
     answer, fraction, margins = free, 1.0, np.zeros(problem.n_quotas)
     seen = evaluate(problem, counts, policy_of(mdp, free.x))
-    bounds = max(int((owed.at_least > 0).sum() + (owed.at_most < 1).sum()), 1)
-    z = -float(ndtri(level.quota / bounds))
-    for _ in range(_PASSES if problem.n_quotas else 0):
+    bounds = int((owed.at_least > 0).sum() + (owed.at_most < 1).sum())
+    z = -float(ndtri(level.quota / max(bounds, 1)))
+    for _ in range(_PASSES if bounds else 0):
         margins = z * seen.share_se
-        answer, fraction = _tightened(lp, problem, margins, free)
+        answer, fraction = _tightened(program, linear, problem, margins, free)
         seen = evaluate(problem, counts, policy_of(mdp, answer.x))
-    upper = free.objective + level.z_gap * _value_se(mdp, counts, free)
-    gap = max(upper - seen.gain + level.z_gap * seen.gain_se, 0.0)
+    gap = math.inf
+    if aim is GAIN:
+        upper = free.objective + level.z_gap * value_error(aim, problem, counts, free)
+        gap = max(upper - seen.gain + level.z_gap * seen.gain_se, 0.0)
     return Fit(seen, answer, fraction * margins, fraction, gap)
 
 
@@ -94,32 +97,26 @@ def _least_short(problem: Problem, counts: Counts, level: Level) -> Fit:
     return Fit(seen, answer, np.zeros(K), 0.0, math.inf, short, short > level.z_gap * se)
 
 
-def _tightened(lp: FlowLP, problem: Problem, margins: Floats, free: Answer) -> tuple[Answer, float]:
-    """Solve with the largest fraction of the margins that can be met: all of it, or by bisection."""
+def _tightened(
+    program: Program, linear: Program, problem: Problem, margins: Floats, free: Answer
+) -> tuple[Answer, float]:
+    """Solve with the largest fraction of the margins that can be met: all of it, or by bisection.
 
-    def attempt(fraction: float) -> Answer | None:
+    What can be met does not depend on what is maximised, and a linear program is quicker to ask.
+    """
+
+    def bounds(fraction: float) -> tuple[Floats, Floats]:
         low, high = problem.at_least + fraction * margins, problem.at_most - fraction * margins
-        low, high = np.where(problem.at_least > 0, low, 0.0), np.where(problem.at_most < 1, high, 1.0)
-        if (low > high).any():
-            return None
-        for k in range(problem.n_quotas):
-            lp.set_quota(k, low[k], high[k])
-        return lp.run()
+        return np.where(problem.at_least > 0, low, 0.0), np.where(problem.at_most < 1, high, 1.0)
 
-    best, fraction = attempt(1.0), 1.0
-    if best is not None:
-        return best, fraction
-    best, fraction, step = free, 0.0, 0.5
-    for _ in range(_HALVINGS):
-        trial = attempt(fraction + step)
-        if trial is not None:
-            best, fraction = trial, fraction + step
-        step /= 2
-    return best, fraction
-
-
-def _value_se(mdp: MDP, counts: Counts, answer: Answer) -> float:
-    """Standard error of the program's value: its multiplier h plays the part of the relative values."""
-    nu = np.add.reduceat(answer.x, mdp.pair_ptr[:-1])
-    variance = counts.reward_variances(answer.h) + unseen_variance(counts, nu, answer.h[:, None])[:, 0]
-    return math.sqrt(answer.x**2 / np.maximum(counts.per_pair, 1) @ variance)
+    best, fraction = linear.best(*bounds(1.0)), 1.0
+    if best is None:
+        fraction, step = 0.0, 0.5
+        for _ in range(_HALVINGS):
+            trial = linear.best(*bounds(fraction + step))
+            if trial is not None:
+                best, fraction = trial, fraction + step
+            step /= 2
+    if isinstance(free, FairAnswer) and fraction:
+        best = program.best(*bounds(fraction))
+    return (free, 0.0) if best is None else (best, fraction)

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairmdp.backends.flow_lp import Answer, FlowLP
+from fairmdp.backends.flow_lp import Answer
 from fairmdp.chains.policy import policy_of
+from fairmdp.learning.aim import Aim, Gain, variance
 from fairmdp.learning.counts import Counts, spread_evenly
 from fairmdp.learning.evaluation import Evaluation, estimated, evaluate
 from fairmdp.learning.posterior import FEWEST
@@ -40,6 +41,8 @@ class Tuning:
 
 
 TUNING = Tuning()
+FOR_WELFARE = Tuning(margins=(0.0, 0.6, 1.2, 1.85, 2.7, 4.2, 8.0), below=(-0.5,), halvings=3)
+"""Fewer rungs: each is a search of its own, and takes a part of the level of the claim on the welfare."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,19 +59,17 @@ class Rung:
         return self.seen.policy
 
 
-def climb(owed: Problem, counts: Counts, se: Floats, tuning: Tuning = TUNING) -> list[Rung]:
+def climb(
+    owed: Problem, counts: Counts, se: Floats, tuning: Tuning = TUNING, aim: Aim | None = None
+) -> list[Rung]:
     """Rungs from the most conservative down; policies whose chain falls apart are left out."""
     problem = estimated(owed, counts)
-    lp = FlowLP(problem, problem.mdp.r)
+    program = (aim or Gain()).program(problem)
 
     def attempt(t: float) -> Answer | None:
         low = np.where(owed.at_least > 0, np.maximum(owed.at_least + t * se, 0.0), 0.0)
         high = np.where(owed.at_most < 1, np.minimum(owed.at_most - t * se, 1.0), 1.0)
-        if (low > high).any() or (low > 1).any():
-            return None
-        for k in range(owed.n_quotas):
-            lp.set_quota(k, low[k], high[k])
-        return lp.run()
+        return None if (low > 1).any() else program.best(low, high)
 
     found: dict[float, Answer] = {}
     feasible = None
@@ -151,6 +152,18 @@ def fresh_times(
     if samples < base.sum():
         return spread_evenly(samples, even)
     return base + spread_evenly(samples - int(base.sum()), weights)
+
+
+def times_for_value(aim: Aim, rung: Rung, samples: int) -> Ints:
+    """How often each pair is asked where only the value of one policy is at stake."""
+    used = rung.policy > 0
+    base = FEWEST * used.astype(np.int64)
+    if samples < base.sum():
+        return spread_evenly(samples, used / used.sum())
+    weights = rung.seen.x * np.sqrt(variance(aim, rung.seen, rung.answer))
+    weights = weights / weights.sum() if weights.sum() > 0 else rung.seen.x
+    part = TUNING.last + TUNING.start
+    return base + spread_evenly(samples - int(base.sum()), part * weights + (1 - part) * used / used.sum())
 
 
 def _neyman(rung: Rung, owed: Problem, eps: float | None) -> Floats:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fairmdp.learning.estimate import Estimate, Progress
     from fairmdp.mirror.solve import Options
     from fairmdp.mirror.steps import Steps
+    from fairmdp.model.objectives import Objective
     from fairmdp.model.quota import Quota
     from fairmdp.model.simulator import Simulator
 
@@ -33,6 +34,7 @@ class Method:
 
 
 _FOR_MIRROR = "settings and options are for method 'mirror'"
+_FOR_PLUGIN = "mirror descent maximises the gain: an objective is for method 'plugin'"
 METHODS = {
     "plugin": Method(
         "learn_plugin",
@@ -43,6 +45,9 @@ METHODS = {
         "learn_mirror",
         "Algorithm 1 of the paper; it makes no claim",
         {
+            "objective": _FOR_PLUGIN,
+            "over": _FOR_PLUGIN,
+            "reward": _FOR_PLUGIN,
             "eps": "mirror descent takes a budget: give samples, not eps",
             "engine": "mirror descent makes one step after the other: it takes no engine",
         },
@@ -63,6 +68,9 @@ def learn(
     engine: Engine = map,
     settings: Steps | None = None,
     options: Options | None = None,
+    objective: Objective | None = None,
+    over: Iterable[int | str] | None = None,
+    reward: float = 0.0,
 ) -> Estimate:
     """Learn a fair policy from a simulator, or from records.
 
@@ -93,6 +101,10 @@ def learn(
         Results do not depend on it.
     settings, options
         Of mirror descent; see `learn_mirror`.
+    objective, over, reward
+        Maximise a welfare of what the groups get, as `solve_welfare` does, and not the gain: for the plug-in
+        and a budget. The claim is then that the welfare is at least ``estimate.welfare.low``, and that the
+        quotas are met, if there are any; all of it at level ``delta``.
 
     Returns
     -------
@@ -108,7 +120,9 @@ def learn(
     Estimate(gain=0.44 +- 0.002, worst_slack=0.0047, samples=6000, guaranteed)
     """
     if isinstance(source, Log):
-        beside = {"samples": samples, "eps": eps, "settings": settings, "options": options}
+        beside = {
+            "samples": samples, "eps": eps, "settings": settings, "options": options, "objective": objective,
+        }  # fmt: skip
         odd = [name for name, value in beside.items() if value is not None]
         if odd or method != "plugin":
             raise ProblemError(
@@ -119,7 +133,10 @@ def learn(
         raise ProblemError(f"there is no method {method!r}; there are {' and '.join(METHODS)}")
     chosen = METHODS[method]
     elsewhere = None if engine in (map, workers.serial) else engine
-    extra = {"eps": eps, "engine": elsewhere, "settings": settings, "options": options}
+    extra = {
+        "eps": eps, "engine": elsewhere, "settings": settings, "options": options, "objective": objective,
+        "over": over, "reward": reward or None,
+    }  # fmt: skip
     given = {name: value for name, value in extra.items() if value is not None}
     why_not = chosen.refusal(given if samples is not None else {"eps", *given})
     if why_not is not None:

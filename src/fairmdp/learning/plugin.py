@@ -5,6 +5,10 @@ first-order standard errors (`evaluation`) for a ladder of t. Samples go where t
 matter (Neyman allocation). The second part is fresh: it tests the policies from the most conservative down
 (`ladder`, `posterior`), and the last that passes before the first failure is returned. So what chose a policy
 never judges it.
+
+With an objective the first part chooses the policy of most welfare on the counts instead, and the second part
+gives it a floor: the quantile of the welfare of the same draws from which quotas are tested. Quotas then
+take half of the level, and each policy that may be returned an equal part of the other half.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from fairmdp.errors import ProblemError, SimulatorError
+from fairmdp.learning.aim import Welfare
 from fairmdp.learning.counts import (
     Counts,
     Engine,
@@ -29,13 +34,24 @@ from fairmdp.learning.counts import (
     seed_stream,
     spread_evenly,
 )
-from fairmdp.learning.estimate import Estimate, Progress, Round
+from fairmdp.learning.estimate import Estimate, LearnedWelfare, Progress, Round
 from fairmdp.learning.evaluation import estimated, evaluate
-from fairmdp.learning.fitting import Fit, Level, fitted, pooled_upper
-from fairmdp.learning.ladder import Rung, climb, fresh_times, steered_se, thinned, worth_testing
-from fairmdp.learning.posterior import TUNING, Trial, affordable_draws, affordable_tests, trial
+from fairmdp.learning.fitting import GAIN, Fit, Level, fitted, pooled_upper
+from fairmdp.learning.ladder import (
+    FOR_WELFARE,
+    Rung,
+    climb,
+    fresh_times,
+    steered_se,
+    thinned,
+    times_for_value,
+    worth_testing,
+)
+from fairmdp.learning.posterior import TUNING, Trial, affordable_draws, affordable_tests, floor, trial
 from fairmdp.learning.repeats import DEPENDENT, probe
 from fairmdp.model.checks import Floats, Ints
+from fairmdp.model.objective_text import objective_text
+from fairmdp.model.objectives import Leximin, Objective
 from fairmdp.model.problem import Problem
 from fairmdp.model.quota import Quota
 from fairmdp.model.simulator import CheckedSimulator, Simulator, shell_model
@@ -67,6 +83,9 @@ def learn_plugin(
     seed: Seed = 0,
     progress: Progress | None = None,
     engine: Engine = map,
+    objective: Objective | None = None,
+    over: Iterable[int | str] | None = None,
+    reward: float = 0.0,
 ) -> Estimate:
     """Learn a fair policy from a simulator, tested on fresh samples at level ``delta``.
 
@@ -97,12 +116,13 @@ def learn_plugin(
     _check_goal(samples, eps, delta)
     checked = CheckedSimulator(simulator)
     owed = Problem(shell_model(checked), quotas)
+    aim = _aim(owed, objective, over, reward, eps)
     n_pairs = owed.mdp.n_pairs
     if samples is not None and samples < n_pairs:
         raise ProblemError(
             f"{samples} samples are too few for {n_pairs} state-action pairs\n  give at least one per pair"
         )
-    run = _Run(owed, checked, delta, eps, root_seed(seed), progress, engine)
+    run = _Run(owed, checked, delta, eps, root_seed(seed), progress, engine, aim)
     history: list[Round] = []
     try:
         for found in run.by_accuracy() if samples is None else run.by_budget(samples):
@@ -132,7 +152,9 @@ class _Run:
         seed: np.random.SeedSequence,
         progress: Progress | None,
         engine: Engine,
+        aim: Welfare | None = None,
     ) -> None:
+        self._aim = aim
         self.owed, self.eps, self.tally = owed, eps, Tally(owed.mdp.n_pairs, owed.mdp.n_states)
         self.settled, self._goal = False, 0  # samples that a budget allows, where there is one
         self._simulator, self._engine, self._progress = simulator, engine, progress
@@ -140,12 +162,14 @@ class _Run:
         self._seed, self._seeds = seed, seed_stream(seed, LEARNING)
         self._draw_seeds = seed_stream(seed, _TESTING)
         self._asked = bool((owed.at_least > 0).any() or (owed.at_most < 1).any())
+        if aim is not None and self._asked:
+            self._level = Level.of(owed, delta / 2, eps)
         self._draws = affordable_draws(owed.mdp.n_states, self._level.quota)
 
     def by_budget(self, samples: int) -> Iterator[Estimate]:
         """Choose policies and test them; without quotas, or with too many states for a test, all chooses."""
         for_choice = self._goal = samples
-        if self._asked and self._draws:
+        if (self._asked or self._aim is not None) and self._draws:
             low, high = (int(part * samples) for part in _PARTS)
             for_choice = min(max(_CHOOSING * self.owed.mdp.n_pairs, low), high)
         fit = None
@@ -175,7 +199,7 @@ class _Run:
                 found = self._unclaimed(fit, self._untestable())
             else:
                 found = self._tested(fit, target)
-                fit = fitted(self.owed, self.tally.counts, self._level)
+                fit = self._fitted()
                 self.settled = fit.surely_short or (found.guaranteed and found.gap <= (self.eps or 0.0))
             yield found
             if self.settled:
@@ -184,7 +208,7 @@ class _Run:
 
     def so_far(self) -> Estimate:
         """What the samples drawn until now say."""
-        fit = fitted(self.owed, self.tally.counts, self._level)
+        fit = self._fitted()
         now = self._unclaimed(fit, "no claim: the run was not at its end, where policies are tested")
         return replace(now, finished=False)
 
@@ -200,9 +224,12 @@ class _Run:
 
     def _round(self, fit: Fit | None, target: int) -> Fit:
         """Draw up to so many samples where the last fit lacks them, and fit again."""
-        times = _allocation(self.owed, self.tally.counts, fit, target - self.tally.total, self.eps)
+        times = _allocation(self.owed, self.tally.counts, fit, target - self.tally.total, self.eps, self._aim)
         self._sample(times, target)
-        return fitted(self.owed, self.tally.counts, self._level)
+        return self._fitted()
+
+    def _fitted(self) -> Fit:
+        return fitted(self.owed, self.tally.counts, self._level, self._aim or GAIN)
 
     def _sample(self, times: Ints, target: int) -> Counts:
         """Draw samples, count them with all others, and return the counts of these alone."""
@@ -219,12 +246,14 @@ class _Run:
         owed, level, new = self.owed, self._level, target - self.tally.total
         if fit.short > 0:
             return self._unclaimed(self._round(fit, target), "no claim: " + _SHORT_AT_FIRST)
-        rungs = climb(owed, self.tally.counts, fit.seen.share_se)
+        if self._aim is not None and not self._asked:
+            return self._floored(Rung(fit.margins, fit.answer, fit.seen), target)
+        rungs = climb(owed, self.tally.counts, fit.seen.share_se, *self._of_ladder)
         if not rungs:
             return self._unclaimed(self._round(fit, target), f"no claim: {_APART}")
         rungs = worth_testing(rungs, owed, partial(steered_se, new), level.z_quota)
         rungs = thinned(rungs, affordable_tests(owed.mdp.n_states, self._draws))
-        fresh = self._sample(fresh_times(rungs, owed, new, level.z_quota, self.eps), target)
+        fresh = self._sample(self._times(rungs, new), target)
         passed: tuple[Rung, Trial] | None = None
         for rung in rungs:
             rng = np.random.default_rng(next(self._draw_seeds))
@@ -232,15 +261,73 @@ class _Run:
             if not found.passed:
                 break
             passed = rung, found
+        self._tests = len(rungs)
         if passed is None:
-            fit = fitted(owed, self.tally.counts, level)
-            return replace(self._unclaimed(fit, self._failed(found, new)), tested_samples=new)
+            return replace(self._unclaimed(self._fitted(), self._failed(found, new)), tested_samples=new)
         return self._claimed(*passed, fresh)
+
+    @property
+    def _of_ladder(self) -> tuple[Any, ...]:
+        return () if self._aim is None else (FOR_WELFARE, self._aim)
+
+    def _times(self, rungs: list[Rung], new: int) -> Ints:
+        """How often each pair is asked for the tests, and as often again for the floor of a welfare."""
+        if self._aim is None:
+            return fresh_times(rungs, self.owed, new, self._level.z_quota, self.eps)
+        for_value = new // 2
+        times = fresh_times(rungs, self.owed, new - for_value, self._level.z_quota, self.eps)
+        return times + times_for_value(self._aim, rungs[-1], for_value)
+
+    def _floored(self, rung: Rung, target: int) -> Estimate:
+        """Draw fresh samples for the one policy that the samples before them chose, and give it a floor."""
+        assert self._aim is not None
+        if math.isinf(rung.seen.deviation):
+            return self._unclaimed(self._round(None, target), f"no claim: {_APART}")
+        fresh = self._sample(times_for_value(self._aim, rung, target - self.tally.total), target)
+        self._tests, K = 1, self.owed.n_quotas
+        return self._claimed(rung, Trial(True, np.zeros(K), np.ones(K), np.full(K, np.nan)), fresh)
+
+    def _with_floor(self, rung: Rung, found: Estimate, fresh: Counts) -> Estimate:
+        """The estimate with what its welfare is at least, at the level that the quotas have left."""
+        aim, owed = self._aim, self.owed
+        assert aim is not None
+        level = self._delta / (2 * self._tests if self._asked else 1)
+        rng = np.random.default_rng(next(self._draw_seeds))
+        draws = affordable_draws(owed.mdp.n_states, level)
+        low: float | str = f"{owed.mdp.n_states} states are too many to test a policy here"
+        if draws:
+            low = floor(owed, fresh, rung.policy, aim.worth(rung.answer), aim.values, level, draws, rng)
+        welfare = self._welfare(aim, found, rung, -math.inf if isinstance(low, str) else low)
+        if math.isfinite(welfare.low):
+            words = _FLOOR.format(objective_text(aim.objective), welfare.low, 100 * self._delta)
+            alone = _ALONE.format(fresh.total, self._delta)
+            claim = f"{found.claim if self._asked else alone}; {words}"
+            return replace(found, welfare=welfare, claim=claim, guaranteed=True)
+        why = low if isinstance(low, str) else "the lower bound on its welfare is minus infinity"
+        if self._asked:
+            return replace(found, welfare=welfare, claim=f"{found.claim}; nothing of its welfare: {why}")
+        return replace(found, welfare=welfare, claim=f"no claim: {why}", guaranteed=False)
+
+    def _welfare(self, aim: Welfare, found: Estimate, rung: Rung, low: float) -> LearnedWelfare:
+        value = aim.value(found.shares, found.gain)
+        upper = pooled_upper(self.owed, self.tally.counts, self._level.z_gap, aim)
+        upper = upper if upper > -math.inf else math.inf  # what was not seen may serve everybody
+        return LearnedWelfare(
+            aim.objective, aim.reward, aim.over, value, low, upper, aim.utilities(found.shares)
+        )
 
     def _claimed(self, rung: Rung, found: Trial, fresh: Counts) -> Estimate:
         """Estimate of a policy that passed, from the samples that did not choose it."""
         owed, level, counts = self.owed, self._level, self.tally.counts
         seen = evaluate(estimated(owed, fresh), fresh, rung.policy)
+        if self._aim is not None:
+            fit = Fit(seen, rung.answer, rung.margins, 1.0, math.inf)
+            said = self._claim(math.inf, fresh.total) if self._asked else ("", False)
+            tested = replace(
+                self._estimate(fit, *said),
+                share_low=found.low, share_high=found.high, tested_samples=fresh.total,
+            )  # fmt: skip
+            return self._with_floor(rung, tested, fresh)
         upper = pooled_upper(owed, counts, level.z_gap)
         gap = max(upper - seen.gain + level.z_gap * seen.gain_se, 0.0)
         fit = Fit(seen, rung.answer, rung.margins, 1.0, gap)
@@ -288,7 +375,7 @@ class _Run:
         return f"{words}; it takes about {float(f'{max(more, tested):.1g}'):,.0f} more samples"
 
     def _untestable(self) -> str:
-        if not self._asked:
+        if not self._asked and self._aim is None:
             return _NOTHING
         states = self.owed.mdp.n_states
         return f"no claim: {states} states are too many to test a policy here; certify it instead"
@@ -302,6 +389,12 @@ class _Run:
 
     def _estimate(self, fit: Fit, claim: str, guaranteed: bool) -> Estimate:
         unknown = 0.0 if fit.short == 0 else np.nan
+        aim, welfare = self._aim, None
+        if aim is not None:
+            value, utilities = aim.value(fit.seen.shares, fit.seen.gain), aim.utilities(fit.seen.shares)
+            welfare = LearnedWelfare(
+                aim.objective, aim.reward, aim.over, value, -math.inf, math.inf, utilities
+            )
         return Estimate.of(
             self.owed,
             self.tally.counts,
@@ -315,9 +408,12 @@ class _Run:
             guaranteed=guaranteed,
             claim=claim,
             delta=self._delta,
+            welfare=welfare,
         )
 
 
+_FLOOR = "{} welfare is at least {:.6g}, which is too much in at most {:g} % of runs (approximate)"
+_ALONE = "confirmed on {:,} fresh samples at level {:g}"
 _NOTHING = "no claim: no quota is owed and no accuracy was asked for"
 _APART = "the policy's estimated chain has several closed classes"
 _SHORT_AT_FIRST = "the samples that choose policies show none that meets the quotas"
@@ -336,26 +432,44 @@ def _targets(samples: int, n_pairs: int) -> list[int]:
     return sorted({first, max(first, samples // 2), samples})
 
 
-def _allocation(owed: Problem, counts: Counts, fit: Fit | None, new: int, eps: float | None) -> Ints:
+def _aim(
+    owed: Problem, objective: Objective | None, over: Iterable[int | str] | None, reward: float, eps: Any
+) -> Welfare | None:
+    """What is maximised instead of the gain, if anything."""
+    if objective is None:
+        if over is not None or reward:
+            raise ProblemError("over and reward say what an objective is of: give objective, too")
+        return None
+    if eps is not None:
+        raise ProblemError("an objective takes a budget: give samples, not eps")
+    if isinstance(objective, Leximin):
+        raise ProblemError("leximin has a value for each level: learn max_min, or alpha_fair(8)")
+    return Welfare.of(owed, objective, over, reward)
+
+
+def _allocation(
+    owed: Problem, counts: Counts, fit: Fit | None, new: int, eps: float | None, aim: Welfare | None = None
+) -> Ints:
     """How often each pair is asked in the next round: what the ideal allocation still lacks."""
     n_pairs = owed.mdp.n_pairs
     if fit is None:
         return spread_evenly(new, np.ones(n_pairs))
-    ideal = _neyman(owed, counts, fit, eps)
+    ideal = _neyman(owed, counts, fit, eps, aim)
     lacking = np.maximum(ideal * (counts.total + new) - counts.per_pair, 0.0)
     return spread_evenly(new, lacking)
 
 
-def _neyman(owed: Problem, counts: Counts, fit: Fit, eps: float | None) -> Floats:
-    """Shares of samples that make the errors of the gain and of the binding quotas small together."""
+def _neyman(owed: Problem, counts: Counts, fit: Fit, eps: float | None, aim: Welfare | None = None) -> Floats:
+    """Shares of samples that make the errors of the value and of the binding quotas small together."""
     seen, mu = fit.seen, fit.answer.mu
+    of_gain, of_shares = (1.0, np.zeros(mu.size)) if aim is None or fit.short else aim.worth(fit.answer)
     if eps is None:
-        eps = _ACCURACY * float(np.ptp(counts.rewards)) or 1.0
+        eps = _ACCURACY * (of_gain * float(np.ptp(counts.rewards)) + float(np.abs(of_shares).sum())) or 1.0
     binding = np.flatnonzero(np.abs(mu) > 1e-9 * np.abs(mu).max(initial=0.0))
     bound = np.where(mu > 0, owed.at_least, owed.at_most)[binding]
-    variance = seen.gain_variance / eps**2
-    variance = variance + seen.share_variance[:, binding] @ (_ACCURACY * bound) ** -2.0
-    weight = seen.x * np.sqrt(variance)
+    spread = of_gain**2 * seen.gain_variance + seen.share_variance @ of_shares**2
+    spread = spread / eps**2 + seen.share_variance[:, binding] @ (_ACCURACY * bound) ** -2.0
+    weight = seen.x * np.sqrt(spread)
     if weight.sum() == 0:
         weight = seen.x
     return _STEERED * weight / weight.sum() + (1 - _STEERED) / owed.mdp.n_pairs

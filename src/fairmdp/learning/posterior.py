@@ -15,6 +15,7 @@ has ``q @ h == nu @ f``, and the pseudo-observation changes one row.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +24,7 @@ from scipy.sparse import csr_array
 from fairmdp.chains.chain import Chain
 from fairmdp.learning.counts import Counts
 from fairmdp.learning.evaluation import estimated, per_state
-from fairmdp.model.checks import Floats
+from fairmdp.model.checks import Floats, Ints
 from fairmdp.model.problem import Problem
 
 FEWEST = 2
@@ -92,60 +93,21 @@ def trial(
     >>> found.passed, found.shares.round(3), found.low.round(2)
     (True, array([0.333]), array([0.25]))
     """
-    K, S = owed.n_quotas, owed.mdp.n_states
+    K = owed.n_quotas
     nothing = np.zeros(K), np.ones(K), np.full(K, np.nan)
-    used = policy > 0
-    if fresh.per_pair[used].min() < FEWEST:
-        return Trial(False, *nothing, f"a pair that the policy uses has fewer than {FEWEST} fresh samples")
-    problem = estimated(owed, fresh)
-    chain = Chain.of(problem.mdp, policy)
-    if len(chain.closed_classes) > 1:
-        return Trial(False, *nothing, "the policy's estimated chain has several closed classes")
-    nu = chain.shares
-    f = per_state(problem.mdp, policy) @ owed.members.T.toarray()  # (S, K)
-    H = chain.fundamental_matrix @ f
-    weights = policy * nu[owed.mdp.s_of] / np.maximum(fresh.per_pair, 1)
-
-    def worst_row(k: int, sign: float) -> int:
-        """Row in which an unseen successor costs the most, among those that the policy uses."""
-        to_lose = sign * (problem.mdp.P @ H[:, k]) - (sign * H[:, k]).min()
-        return int(np.argmax(np.where(used, weights * to_lose, -np.inf)))
-
+    found = _Judged.of(owed, fresh, policy)
+    if isinstance(found, str):
+        return Trial(False, *nothing, found)
     bounds = [_Bound(k, 1.0) for k in np.flatnonzero(owed.at_least > 0).tolist()]
     bounds += [_Bound(k, -1.0) for k in np.flatnonzero(owed.at_most < 1).tolist()]
-    rows = [worst_row(b.k, b.sign) for b in bounds]
-    worst = [int(np.argmin(b.sign * H[:, b.k])) for b in bounds]
-
-    mine = np.flatnonzero(used[fresh.pairs])
-    pairs, s_next, times = fresh.pairs[mine], fresh.s_next[mine], fresh.times[mine].astype(float)
-    first = np.flatnonzero(np.diff(pairs, prepend=-1))
-    place = np.cumsum(np.diff(pairs, prepend=-1) != 0) - 1  # of each entry's pair among those used
-    at = {int(pairs[start]): (n, slice(start, end)) for n, (start, end) in enumerate(
-        zip(first, np.append(first[1:], pairs.size), strict=True))}  # fmt: skip
-    cells = owed.mdp.s_of[pairs] * S + s_next
-    into_cells = csr_array((policy[pairs], (cells, np.arange(pairs.size))), shape=(S * S, pairs.size))
-    right = np.column_stack([f, *(np.arange(S) == owed.mdp.s_of[i] for i in rows)])  # (S, K + bounds)
-
+    worst = [found.worst(b.sign * found.H[:, b.k]) for b in bounds]
     drawn = np.empty((len(bounds), draws))
-    step = max(tuning.at_once // (S * S + pairs.size), 1)
-    for begin in range(0, draws, step):
-        m = min(step, draws - begin)
-        gammas = rng.standard_gamma(times, size=(m, pairs.size))
-        sums = np.add.reduceat(gammas, first, axis=1)
-        p = gammas / sums[:, place]
-        A = np.eye(S) - (into_cells @ p.T).T.reshape(m, S, S) + nu
-        X = np.linalg.solve(A, np.broadcast_to(right, (m, *right.shape)))
-        means = nu @ X  # shares of the quotas, then of the states of the chosen rows, (m, K + bounds)
-        for n, (b, i, j) in enumerate(zip(bounds, rows, worst, strict=True)):
-            where, part = at[i]
-            extra = rng.standard_exponential(m)
-            weight = policy[i] * extra / (sums[:, where] + extra)
-            h, u = X[:, :, b.k], X[:, :, K + n]
-            towards_h = h[:, j] - (p[:, part] * h[:, s_next[part]]).sum(axis=1)
-            towards_u = u[:, j] - (p[:, part] * u[:, s_next[part]]).sum(axis=1)
-            nu_row = means[:, K + n] / (1 - weight * towards_u)
-            drawn[n, begin : begin + m] = means[:, b.k] + nu_row * weight * towards_h
-
+    at = 0
+    for moved in found.draws(worst, draws, rng, tuning):
+        m = moved.shape[1]
+        for n, b in enumerate(bounds):
+            drawn[n, at : at + m] = moved[n, :, b.k]
+        at += m
     low, high = np.zeros(K), np.ones(K)
     tail = int(delta * (draws + 1))
     for b, values in zip(bounds, np.sort(drawn, axis=1), strict=True):
@@ -154,7 +116,141 @@ def trial(
         else:
             high[b.k] = values[-tail]
     passed = bool((low >= owed.at_least).all() and (high <= owed.at_most).all())
-    return Trial(passed, low, high, nu @ f)
+    return Trial(passed, low, high, found.shares)
+
+
+def floor(
+    owed: Problem,
+    fresh: Counts,
+    policy: Floats,
+    worth: tuple[float, Floats],
+    value: Callable[[Floats, Floats], Floats],
+    delta: float,
+    draws: int,
+    rng: np.random.Generator,
+    tuning: Tuning = TUNING,
+) -> float | str:
+    """Lower bound on a function of a policy's shares and gain, as `trial` has one on each share.
+
+    ``value(shares, gains)`` takes (m, K) and (m,). ``worth`` is what one more unit of the gain and of each
+    share is about worth, which says where an unseen successor would hurt; rewards are drawn as normal around
+    their means. Where nothing can be said, the reason is returned.
+    """
+    found = _Judged.of(owed, fresh, policy)
+    if isinstance(found, str):
+        return found
+    reward, shares = worth
+    H = found.H @ shares + (reward * found.gain_bias() if reward else 0.0)
+    drawn = [
+        value(moved[0, :, : owed.n_quotas], moved[0, :, -1])  # the last one is a gain where it counts
+        for moved in found.draws([found.worst(H)], draws, rng, tuning, paid=bool(reward))
+    ]
+    return float(np.sort(np.concatenate(drawn))[int(delta * (draws + 1)) - 1])
+
+
+@dataclass(frozen=True, eq=False)
+class _Judged:
+    """A policy on fresh counts: its chain, and where an unseen successor would hurt."""
+
+    owed: Problem
+    fresh: Counts
+    policy: Floats
+    problem: Problem  # the model of the counts
+    chain: Chain
+    f: Floats  # (S, K), share of each quota per visit
+    H: Floats  # (S, K), its relative values
+
+    @classmethod
+    def of(cls, owed: Problem, fresh: Counts, policy: Floats) -> _Judged | str:
+        """Evaluate it, or say why nothing can be said."""
+        if fresh.per_pair[policy > 0].min() < FEWEST:
+            return f"a pair that the policy uses has fewer than {FEWEST} fresh samples"
+        problem = estimated(owed, fresh)
+        chain = Chain.of(problem.mdp, policy)
+        if len(chain.closed_classes) > 1:
+            return "the policy's estimated chain has several closed classes"
+        f = per_state(problem.mdp, policy) @ owed.members.T.toarray()
+        return cls(owed, fresh, policy, problem, chain, f, chain.fundamental_matrix @ f)
+
+    @property
+    def shares(self) -> Floats:
+        """Of the quotas, on the counts, (K,)."""
+        return self.chain.shares @ self.f
+
+    def gain_bias(self) -> Floats:
+        """Relative values of the gain, (S,)."""
+        return self.chain.fundamental_matrix @ (per_state(self.problem.mdp, self.policy) @ self.problem.mdp.r)
+
+    def worst(self, h: Floats) -> tuple[int, int]:
+        """Row in which an unseen successor costs the most of h, among those used, and which one it is."""
+        mdp = self.problem.mdp
+        weights = self.policy * self.chain.shares[mdp.s_of] / np.maximum(self.fresh.per_pair, 1)
+        to_lose = mdp.P @ h - h.min()
+        return int(np.argmax(np.where(self.policy > 0, weights * to_lose, -np.inf))), int(np.argmin(h))
+
+    def draws(
+        self,
+        unseen: Sequence[tuple[int, int]],
+        draws: int,
+        rng: np.random.Generator,
+        tuning: Tuning,
+        *,
+        paid: bool = False,
+    ) -> Iterator[Floats]:
+        """Draw all rows so many times: shares, once for each unseen successor, (unseen, m, K).
+
+        With ``paid`` the gain is one more column.
+        """
+        owed, fresh, policy, nu = self.owed, self.fresh, self.policy, self.chain.shares
+        S, f = owed.mdp.n_states, self.f
+        mine = np.flatnonzero((policy > 0)[fresh.pairs])
+        pairs, s_next, times = fresh.pairs[mine], fresh.s_next[mine], fresh.times[mine].astype(float)
+        first = np.flatnonzero(np.diff(pairs, prepend=-1))
+        place = np.cumsum(np.diff(pairs, prepend=-1) != 0) - 1  # of each entry's pair among those used
+        at = {int(pairs[start]): (n, slice(start, end)) for n, (start, end) in enumerate(
+            zip(first, np.append(first[1:], pairs.size), strict=True))}  # fmt: skip
+        cells = owed.mdp.s_of[pairs] * S + s_next
+        into_cells = csr_array((policy[pairs], (cells, np.arange(pairs.size))), shape=(S * S, pairs.size))
+        rows = np.column_stack([np.arange(S) == owed.mdp.s_of[i] for i, _ in unseen] or [np.zeros((S, 0))])
+        known = np.column_stack([f, rows])  # (S, K + unseen)
+        step = max(tuning.at_once // (S * S + pairs.size), 1)
+        for begin in range(0, draws, step):
+            m = min(step, draws - begin)
+            gammas = rng.standard_gamma(times, size=(m, pairs.size))
+            sums = np.add.reduceat(gammas, first, axis=1)
+            p = gammas / sums[:, place]
+            A = np.eye(S) - (into_cells @ p.T).T.reshape(m, S, S) + nu
+            right = np.broadcast_to(known, (m, *known.shape))
+            if paid:
+                right = np.concatenate([right, self._paid(p, mine, rng)[:, :, None]], axis=2)
+            X = np.linalg.solve(A, right)
+            means = nu @ X  # shares of the quotas, then of the states of the chosen rows, then the gain
+            columns = [*range(owed.n_quotas), *([means.shape[1] - 1] if paid else [])]
+            moved = np.empty((len(unseen), m, len(columns)))
+            for n, (i, j) in enumerate(unseen):
+                where, part = at[i]
+                extra = rng.standard_exponential(m)
+                weight = policy[i] * extra / (sums[:, where] + extra)
+                h, u = X[:, :, columns], X[:, :, owed.n_quotas + n]
+                towards_h = h[:, j] - np.einsum("me,mek->mk", p[:, part], h[:, s_next[part]])
+                towards_u = u[:, j] - (p[:, part] * u[:, s_next[part]]).sum(axis=1)
+                nu_row = means[:, owed.n_quotas + n] / (1 - weight * towards_u)
+                moved[n] = means[:, columns] + (nu_row * weight)[:, None] * towards_h
+            yield moved
+
+    def _paid(self, p: Floats, mine: Ints, rng: np.random.Generator) -> Floats:
+        """Reward of a step from each state, (m, S): means that were seen, with normal errors, by draws p."""
+        fresh, n = self.fresh, self.fresh.per_pair
+        spread = np.bincount(fresh.pairs, weights=fresh.spread, minlength=fresh.n_pairs)
+        error = np.sqrt(spread / np.maximum(n * (n - 1.0), 1.0))  # (SA,)
+        of_state = csr_array(
+            (self.policy[fresh.pairs[mine]], (self.owed.mdp.s_of[fresh.pairs[mine]], np.arange(mine.size))),
+            shape=(self.owed.mdp.n_states, mine.size),
+        )
+        noise = rng.standard_normal((p.shape[0], fresh.n_pairs)) * error
+        mixed = per_state(self.problem.mdp, self.policy) @ noise.T
+        paid: Floats = (of_state @ (p * fresh.mean[mine]).T + mixed).T
+        return paid
 
 
 @dataclass(frozen=True)

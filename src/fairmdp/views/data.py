@@ -19,6 +19,7 @@ from fairmdp.certificate import FAIR_TOL, Verdict
 from fairmdp.certificate.readout import Readout
 from fairmdp.model.checks import Floats, counted
 from fairmdp.model.conditional import VOID, Condition
+from fairmdp.model.objective_text import objective_text
 from fairmdp.model.problem import Problem
 from fairmdp.model.weights import Units
 from fairmdp.solution.file import plain, solution_to_dict
@@ -209,6 +210,13 @@ def estimate_data(units: Units, found: Estimate, proof: CertifiedPolicy | None =
     record = {"fairmdp_estimate": 1, **_fields(found, names, units)}
     bounds = record["at_least"], record["at_most"], found.at_least, found.at_most
     record["asked"] = [asked_bounds(*ends) for ends in zip(*map(_list, bounds), strict=True)]
+    if found.welfare is not None:
+        welfare = found.welfare
+        record["welfare"] = {
+            "principle": objective_text(welfare.objective),
+            **_taken(welfare, "reward", "value", "low", "upper"),
+            "utilities": dict(zip(welfare.over, _list(welfare.utilities), strict=True)),
+        }
     if found.records is not None:
         record["missing"] = dict(found.records.missing)
         record["more_records"] = found.records.more_records

@@ -175,6 +175,7 @@ def estimate_text(source: str, problem: Problem, data: Json) -> str:
         "",
         f"  gain    {with_error(data['gain'], data['gain_se'])} (estimate); "
         f"worst slack {slack(data['worst_slack'])}{better}",
+        *_learned_welfare(data.get("welfare")),
         f"  claim   {data['claim']}",
         "",
     ]
@@ -186,6 +187,21 @@ def estimate_text(source: str, problem: Problem, data: Json) -> str:
     if "certificate" in data:
         lines += ["", *certificate_lines(data["certificate"])]
     return "\n".join(lines)
+
+
+def _learned_welfare(data: Json | None) -> list[str]:
+    """What was learned for a principle is worth, and what the best is worth at most."""
+    if data is None:
+        return []
+    gain = f" + {data['reward']:g} gain" if data["reward"] else ""
+    best = (
+        f"; no policy seems to have more than {fixed(data['upper'])}" if math.isfinite(data["upper"]) else ""
+    )
+    groups = ", ".join(f"{name} {fixed(u)}" for name, u in list(data["utilities"].items())[:MAX_ROWS])
+    return [
+        f"  welfare {fixed(data['value'])} (estimate) of {data['principle']}{gain}{best}",
+        f"  groups  {groups}",
+    ]
 
 
 def _origin(data: Json) -> str:

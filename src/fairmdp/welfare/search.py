@@ -90,6 +90,7 @@ class WelfareSearch:
     def run(self) -> None:
         """Add columns until the gap is closed, at penalties that rise until no quota is broken."""
         search = self._search
+        met = EXACT + 2 * MARGIN * self._setting.owed.size  # all of the time leaves no room
         value, mu, search.weights, self.broken = search.master.solve()
         for penalty in (*PENALTIES, *_STEEP):
             search.master.penalty = penalty
@@ -97,12 +98,12 @@ class WelfareSearch:
                 tol = aim * self._tol(value)
                 self._master.accuracy = max(_TIGHTER * tol, _TIGHTEST)
                 self.broken = search.run(mu, tol, _never, self._reporter(), eager=penalty < _STEEP[-1])
-                if self.broken <= EXACT:  # a gap that rough columns have closed may be open
+                if self.broken <= met:  # a gap that rough columns have closed may be open
                     self.broken = search.sharpen()
                 value, mu = search.value, search.witness[1]
-                if self.broken > EXACT or search.upper - value <= 0.8 * self._tol(value):
+                if self.broken > met or search.upper - value <= 0.8 * self._tol(value):
                     break
-            if self.broken <= EXACT:
+            if self.broken <= met:
                 return
         self.broken = search.sharpen()
 
