@@ -1,5 +1,7 @@
 """Models in which the start decides where runs end: public queries, brute force, and what a user sees."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from benchmarks.brute_force import best_gain
@@ -14,7 +16,7 @@ from fairmdp.chains.policy import uniform_policy
 from fairmdp.chains.side_by_side import side_by_side
 from fairmdp.solution.solution import Note, Remark
 from fairmdp.solvers import parts
-from fairmdp.solvers.multichain_lp import solve_multichain_lp
+from fairmdp.solvers.multichain_lp import Tuning, solve_multichain_lp
 from fairmdp.solvers.quotient import Quotient
 
 
@@ -214,6 +216,25 @@ def test_answers_are_those_of_brute_force(seed):
         assert found.status is Status.INFEASIBLE
     else:
         assert found.status is Status.OPTIMAL
+        assert found.gain == pytest.approx(value, abs=2e-6 * reward_scale(problem))
+
+
+@pytest.mark.parametrize("seed", range(0, 60, 3))
+def test_columns_for_large_models_are_those_of_brute_force(seed):
+    """Quotas of the mean over runs by columns of components, which small models do not need."""
+    problem = draw(seed)
+    mdp = problem.mdp if problem.mdp.initial is not None else problem.mdp.with_initial("0")
+    quotas = [replace(quota, expected=True) for quota in problem.quotas]
+    problem = Problem(mdp, quotas)
+    found = solve_multichain_lp(problem, components_of(mdp), 1e-6, tuning=Tuning(program_pairs=0))
+    for exact in (False, True):
+        verdict = verify(problem, found, exact=exact)
+        assert verdict.ok, verdict.messages
+    value = best_gain(problem)
+    if value is None:
+        assert found.status is Status.INFEASIBLE
+    else:
+        assert found.status is Status.OPTIMAL and "columns" in found.counters
         assert found.gain == pytest.approx(value, abs=2e-6 * reward_scale(problem))
 
 

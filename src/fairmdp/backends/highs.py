@@ -97,3 +97,5 @@ class Program:
         self.highs.run()
         if self.highs.getModelStatus() == highspy.HighsModelStatus.kTimeLimit:
             raise OutOfTimeError
+        if self.highs.getModelStatus() == highspy.HighsModelStatus.kNotset:  # it had no time to begin
+            self._deadline.check()

@@ -29,12 +29,12 @@ from scipy.sparse.linalg import splu
 from fairmdp.certificate.ends import positive
 from fairmdp.certificate.facts import Witness, find_witness
 from fairmdp.chains.chain import Chain
-from fairmdp.chains.side_by_side import side_by_side
+from fairmdp.chains.side_by_side import SMALL, side_by_side
 from fairmdp.chains.structure import closed_classes
 from fairmdp.model.checks import Bools, Floats, Ints
 from fairmdp.model.mdp import MDP
 
-_SMALL, _MANY = 400, 8  # classes of up to so many states, if there are so many, are solved side by side
+_MANY = 8  # small classes from which they are solved side by side
 _SWEEPS = 1000  # for the visits of forks, before they are solved for
 _SETTLED = 1e-15  # change of a sweep, relative to all visits, at which they are taken
 
@@ -182,7 +182,7 @@ def rest_of(course: Course, guess: Floats | None) -> Rest:
     shares, steps, heads = np.ones(n), np.zeros(n), course.ptr[:-1].copy()
     flawed, sizes = False, np.diff(course.ptr)
     left = np.flatnonzero(sizes > 1)
-    together = left[sizes[left] <= _SMALL]
+    together = left[sizes[left] <= SMALL]
     if together.size >= _MANY:
         places = np.flatnonzero(np.isin(course.class_of, together))
         found = side_by_side(Q[places][:, places], np.append(0, np.cumsum(sizes[together])))

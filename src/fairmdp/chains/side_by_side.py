@@ -9,7 +9,11 @@ import numpy as np
 from scipy.sparse import csr_array, eye_array
 from scipy.sparse.linalg import splu
 
+from fairmdp.chains.chain import Chain
 from fairmdp.model.checks import Bools, Floats, Ints
+
+SMALL = 400
+"""Chains of up to so many states are worth solving side by side."""
 
 _TOGETHER = 20_000  # states that are factored at once
 _GLANCES = 20  # steps of the chains after which the state with the most mass is their pin
@@ -44,6 +48,22 @@ def side_by_side(P: csr_array, ptr: Ints) -> SideBySide:
         np.concatenate([part.steps for part in found]),
         np.concatenate([part.close for part in found]),
     )
+
+
+def distributions(P: csr_array, ptr: Ints) -> Floats:
+    """Stationary distributions of irreducible chains that lie one after the other in a matrix, (n,)."""
+    sizes, nu = np.diff(ptr), np.ones(P.shape[0])
+    left = np.flatnonzero(sizes > 1)
+    together = left[sizes[left] <= SMALL]
+    if together.size:
+        places = np.flatnonzero(np.isin(np.repeat(np.arange(sizes.size), sizes), together))
+        found = side_by_side(P[places][:, places], np.append(0, np.cumsum(sizes[together])))
+        nu[places] = found.shares
+        left = np.setdiff1d(left, together[found.close])
+    for c in left.tolist():
+        inside = slice(ptr[c], ptr[c + 1])
+        nu[inside] = Chain(csr_array(P[inside, inside])).shares
+    return nu
 
 
 def _chunks(P: csr_array, ptr: Ints) -> Iterator[tuple[csr_array, Ints]]:

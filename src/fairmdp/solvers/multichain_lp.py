@@ -7,7 +7,8 @@ each run follows one policy. `backends.ends_lp` has the program, `solvers.peelin
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ from fairmdp.model.checks import Floats, refuse
 from fairmdp.model.problem import Problem
 from fairmdp.solution.ends import Ends
 from fairmdp.solution.solution import Note, Remark, Solution, Status
+from fairmdp.solvers.ends_columns import EndsColumns
 from fairmdp.solvers.parts import owed_in_every_run
 from fairmdp.solvers.passages import Split, connect_by_passages
 from fairmdp.solvers.peeling import Stays, best_mixture, peel, stays_of
@@ -33,6 +35,16 @@ from fairmdp.solvers.quotient import Quotient
 from fairmdp.solvers.split import ends_of, groups, inner_policy, stay_ceilings, upper_values
 
 _MARGINS = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Which program is solved for which size."""
+
+    program_pairs: int = 6000  # up to here all of it is; columns take the others, but for quotas of every run
+
+
+USUAL = Tuning()
 
 
 def asks_for_the_mean(problem: Problem) -> bool:
@@ -57,6 +69,7 @@ def solve_multichain_lp(
     tol: float,
     deadline: Deadline | None = None,
     patience: float | None = None,
+    tuning: Tuning = USUAL,
 ) -> Solution:
     """Best mixture of policies under quotas of the mean over runs and of every run, exactly.
 
@@ -72,9 +85,11 @@ def solve_multichain_lp(
         When HiGHS is to stop.
     patience
         Steps in which passages inside of a component are to be made once, as for `solvers.solve`.
+    tuning
+        See `Tuning`.
     """
     require_start(problem, found)
-    search = _Search(problem, found, tol, deadline or Deadline(None), patience)
+    search = _Search(problem, found, tol, deadline or Deadline(None), patience, tuning)
     try:
         return search.run()
     except STOPS as stop:
@@ -90,9 +105,15 @@ class _Witness(NamedTuple):
 
 class _Search:
     def __init__(
-        self, problem: Problem, found: Components, tol: float, deadline: Deadline, patience: float | None
+        self,
+        problem: Problem,
+        found: Components,
+        tol: float,
+        deadline: Deadline,
+        patience: float | None,
+        tuning: Tuning,
     ) -> None:
-        self._problem, self._found = problem, found
+        self._problem, self._found, self._tuning = problem, found, tuning
         self._deadline, self._patience = deadline, patience
         self._quotient = Quotient.of(problem.mdp, found)
         self._owed = owed_in_every_run(problem)
@@ -100,19 +121,43 @@ class _Search:
         self._account: dict[str, Any] = {"tol": tol, "method": "multichain"}
         dropped = int((found.labels < 0).sum())
         self._notes = (Note(Remark.UNREACHABLE, dropped),) if dropped else ()
+        self._limits: dict[str, Any] = {"tol": tol, "deadline": deadline}
 
     def run(self) -> Solution:
         """Solve the program and claim what is proved."""
+        if self._problem.mdp.n_pairs > self._tuning.program_pairs and not self._owed.size:
+            return self._by_columns()
         answer = EndsLP(self._problem, self._found, deadline=self._deadline).run()
         if answer is None:
             return self._nothing_fair()
-        witness = self._witness(answer, self._problem.mdp.r)
+        witness = self._witness(answer.h, answer.mu, self._problem.mdp.r, answer.mu_each)
         stays = stays_of(self._problem, self._found, answer.x, self._owed)
         if not stays.split:
             solution = self._claim(answer, stays, witness, ())
             if solution.status is not Status.UNDECIDED:
                 return solution
         return self._connected(answer, witness)
+
+    def _by_columns(self) -> Solution:
+        """Search by columns and claim what is proved."""
+        problem, mean = self._problem, EndsColumns(self._problem, self._found, **self._limits)
+        best, notes = mean.run(), self._notes
+        witness = self._witness(best.h, best.mu, problem.mdp.r)
+        if not best.met:
+            least, at_rest = (
+                EndsColumns(problem, self._found, give_way=True, **self._limits).run(),
+                0 * problem.mdp.r,
+            )
+            proof = self._witness(least.h, least.mu, at_rest)
+            if rounded_ends.ceiling(problem, at_rest, proof.bias, proof.mu, proof.ends) < 0:
+                return self._infeasible(proof, least.counters)
+            notes = (*notes, Note(Remark.AT_THE_EDGE))
+        drawn = None if best.weights.size == 1 else best.weights
+        counters = {**best.counters, "seconds": time.perf_counter() - self._began}
+        return certify_ends(
+            problem, best.policies, drawn, witness.bias, witness.mu, witness.ends,
+            **self._account, counters=counters, notes=notes,
+        )  # fmt: skip
 
     def cut_off(self, stopped: Stop) -> Solution:
         """What can be said without the program: some policy, and what staying is worth at most."""
@@ -233,28 +278,32 @@ class _Search:
             **self._account, counters=counters, notes=(*self._notes, *notes),
         )  # fmt: skip
 
-    def _witness(self, answer: EndsAnswer, r: Floats) -> _Witness:
+    def _witness(self, h: Floats, mu: Floats, r: Floats, mu_each: csr_array | None = None) -> _Witness:
         """Relative values, prices and labels from the multipliers of a program, values by stay or go."""
         problem, found = self._problem, self._found
-        raised = r + problem.members.T @ answer.mu
-        staying = stay_ceilings(problem, found, raised, answer.h, answer.mu_each)
+        each = csr_array((problem.n_quotas, found.n_nodes)) if mu_each is None else mu_each
+        staying = stay_ceilings(problem, found, r + problem.members.T @ mu, h, each)
         g = self._quotient.best(staying)[0]
-        return _Witness(answer.h, answer.mu, ends_of(self._quotient, found, g, answer.mu_each), staying)
+        return _Witness(h, mu, ends_of(self._quotient, found, g, each), staying)
 
     def _nothing_fair(self) -> Solution:
         """Claim that no policy is fair, or say that this could not be decided."""
         problem, at_rest = self._problem, np.zeros(self._problem.mdp.n_pairs)
         answer = EndsLP(problem, self._found, give_way=True, deadline=self._deadline).run()
         assert answer is not None, "mass may always be lost"
-        witness = self._witness(answer, at_rest)
+        witness = self._witness(answer.h, answer.mu, at_rest, answer.mu_each)
         if rounded_ends.ceiling(problem, at_rest, witness.bias, witness.mu, witness.ends) < 0:
-            counters = {"iterations": answer.iterations, "seconds": time.perf_counter() - self._began}
-            return certify_infeasible(
-                problem, witness.bias, witness.mu, None, ends=witness.ends,
-                **self._account, counters=counters, notes=self._notes,
-            )  # fmt: skip
+            return self._infeasible(witness, {"iterations": answer.iterations})
         stays = stays_of(problem, self._found, answer.x, self._owed)
         return self._claim(answer, stays, witness, (Note(Remark.AT_THE_EDGE),))
+
+    def _infeasible(self, witness: _Witness, counters: Mapping[str, float]) -> Solution:
+        """Claim that no policy is fair, by the witness of a ceiling below nothing."""
+        counters = {**counters, "seconds": time.perf_counter() - self._began}
+        return certify_infeasible(
+            self._problem, witness.bias, witness.mu, None, ends=witness.ends,
+            **self._account, counters=counters, notes=self._notes,
+        )  # fmt: skip
 
 
 def _with_its_means(part: Problem, x: Floats) -> Problem:
