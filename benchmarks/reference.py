@@ -23,7 +23,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from benchmarks.rational import Twin
+from benchmarks.rational import NOTHING, Twin
 from benchmarks.shapes import model, planted, rewards
 from benchmarks.table import table
 
@@ -193,14 +193,14 @@ def frontier_flaws(problem: Problem, k: int, bound: str, curve: Frontier) -> Ite
     twin = Twin(problem)
     unit = 10 * CLOSE * twin.span
 
-    def truth(value: float) -> Fraction | None:
-        low, high = list(twin.low), list(twin.high)
+    def truth(value: float, room: Fraction = NOTHING) -> Fraction | None:
+        low, high = twin.relaxed(room)
         if k < 0:
-            low = [Fraction(value) * v for v in low]
+            low = [Fraction(value) * v - room for v in twin.low]
         elif bound == "at_least":
-            low[k] = twin.share(k, value)
+            low[k] = twin.share(k, value) - room
         else:
-            high[k] = twin.share(k, value)
+            high[k] = twin.share(k, value) + room
         return twin.best(low=low, high=high)
 
     way = 1 if bound == "at_least" else -1
@@ -214,8 +214,11 @@ def frontier_flaws(problem: Problem, k: int, bound: str, curve: Frontier) -> Ite
         best = truth(at)
         if best is None:
             yield f"{value} cannot be met"
-        elif abs(Fraction(upper) - best) > unit + Fraction(2e-9 * max(1.0, abs(value)) * steep):
-            yield f"a gain of {upper} at {value}, {float(best)} in truth"
+        else:
+            near = unit + Fraction(2e-9 * max(1.0, abs(value)) * steep)
+            most = truth(at, FAIR)  # where next to nothing more moves the whole chain, prices are 1e9
+            if not best - near <= Fraction(upper) <= most + near:
+                yield f"a gain of {upper} at {value}, {float(best)} to {float(most)} in truth"
     if (way * np.diff(slopes) > -1e-9 * np.abs(slopes).max(initial=0.0)).any():
         yield f"the slope does not change at each breakpoint: {slopes}"
     if curve.limit is not None and truth(curve.limit + way * 1e-6 * max(1.0, abs(curve.limit))) is not None:

@@ -62,6 +62,13 @@ def test_frontiers_are_those_of_the_program(start):
         assert found is None or not found[2], (seed, found)
 
 
+@pytest.mark.parametrize("seed", [226, 268])
+def test_frontiers_end_where_the_optimum_is_proved(seed):
+    """Their last value can be met, but the ceiling there was far above the curve."""
+    _, breakpoints, wrong, _ = examine_frontier(seed)
+    assert breakpoints >= 1 and not wrong
+
+
 @pytest.mark.parametrize(
     "change, said",
     [

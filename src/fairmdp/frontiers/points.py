@@ -159,7 +159,7 @@ class _Tangent(NamedTuple):
 
 def _touch(family: Family, value: float) -> _Tangent:
     solution = family.solve(value, solve_lp)
-    if solution is None or not solution.has_policy or solution.status is Status.UNDECIDED:
+    if solution is None or solution.status is not Status.OPTIMAL:
         why = "\n  shares of the best policy depend on where it starts, or nearly so"
         several = solution is not None and any(n.remark is Remark.SEVERAL_CLASSES for n in solution.notes)
         raise ProblemError(f"no certified solution at {family.quota} = {value:.12g}{why if several else ''}")
