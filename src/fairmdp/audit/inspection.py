@@ -77,7 +77,7 @@ class Inspection(ReadOnly):
     >>> seen
     Inspection(3 of 3 states reachable, 1 end component, solved by lp)
     >>> seen.mixing.steps
-    10
+    7
     """
 
     reachable: Ints
