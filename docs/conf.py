@@ -51,8 +51,8 @@ numpydoc_class_members_toctree = False
 
 # Types of other packages, and short names for them, have no page here that could be linked.
 nitpick_ignore_regex = [
-    ("py:.*", r"(numpy|scipy|collections|os)\..*"),
-    ("py:class", "ArrayLike|Axes|Floats|Ints|Bools|Progress"),
+    ("py:.*", r"(numpy|np|scipy|collections|os)\..*"),
+    ("py:class", "ArrayLike|Axes|Floats|Ints|Bools|NDArray|Progress"),
 ]
 
 

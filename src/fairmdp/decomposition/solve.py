@@ -60,7 +60,7 @@ def solve_world(
     Returns
     -------
     WorldPlan
-        Quotas that cannot be met are an answer: INFEASIBLE, with `WorldPlan.alone` or `WorldPlan.shortage`.
+        Quotas that cannot be met are an answer: INFEASIBLE, with what is ``alone`` or the ``shortage``.
 
     Examples
     --------

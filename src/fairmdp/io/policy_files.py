@@ -38,7 +38,7 @@ def read_policy(problem: Problem, path: str | PathLike[str]) -> Policy:
     problem
         Whose states and actions the file names; what it does not name is named in the error.
     path
-        A ``.csv`` or ``.json`` that `Policy.save` or a spreadsheet wrote, the file of a solution or of what
+        A ``.csv`` or ``.json`` that ``Policy.save`` or a spreadsheet wrote, the file of a solution or of what
         was learned, a scheduler of Storm (``.json``), or a strategy of PRISM.
     """
     path = os.fsdecode(path)

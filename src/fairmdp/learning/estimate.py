@@ -109,7 +109,7 @@ class Estimate(ReadOnly):
     policy : ndarray
         Probability of each pair given its state, (SA,).
     gain, gain_se : float
-        Long-run average reward of `policy` on the estimated model, and its standard error; with a claim, on
+        Long-run average reward of ``policy`` on the estimated model, and its standard error; with a claim, on
         the fresh samples alone.
     shares, share_se : ndarray
         Long-run share of each quota's set on the estimated model, (K,), and standard errors.

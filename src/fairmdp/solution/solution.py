@@ -151,14 +151,14 @@ class Solution(ReadOnly):
     status : Status
         What was proved.
     gain : float
-        Long-run average reward of `policy`; NaN where there is none.
+        Long-run average reward of ``policy``; NaN where there is none.
     upper : float
         Proven ceiling: no policy that meets the quotas earns more. ``bias`` and ``prices`` prove it.
     policy : ndarray
         Probability of each pair given its state, (SA,); NaN, like all that depends on it, where no policy
         meets the quotas.
     occupancy, visitation : ndarray
-        Long-run share of time of each pair, (SA,), and of each state, (S,), under `policy`.
+        Long-run share of time of each pair, (SA,), and of each state, (S,), under ``policy``.
     shares : ndarray
         Long-run share of each quota's set, (K,); see `Quota` for what that is where it has weights.
     bias : ndarray
@@ -198,7 +198,7 @@ class Solution(ReadOnly):
     ends : Ends or None
         Where runs end and the witnesses of it, where that depends on the start. Every claim is then about
         runs from there: gain and time in the mean over runs, each share in the worst class that is reached,
-        or in the mean where its quota is on the mean. Of several policies, one is drawn; `policy` is NaN.
+        or in the mean where its quota is on the mean. Of several policies, one is drawn; ``policy`` is NaN.
     """
 
     status: Status

@@ -65,7 +65,7 @@ class WelfareSolution(ReadOnly):
         The groups, as rows of the problem.
     status : Status
         What was proved of the welfare: optimal or feasible, infeasible where no policy has one, which
-        `levels` or the policy's own status explain.
+        ``levels`` or the policy's own status explain.
     welfare : float
         ``w gain + W(utilities)`` of the policy; for leximin the least utility.
     welfare_upper : float

@@ -39,7 +39,7 @@ class Alone(ReadOnly):
     rows : ndarray
         Their rows in the world.
     sides : ndarray
-        Which of the world's `World.sides` is out of reach; -1 where several are, together.
+        Which of the world's ``World.sides`` is out of reach; -1 where several are, together.
     reach : ndarray
         A proven bound on what can be had of it; NaN where several are out of reach together.
     """
