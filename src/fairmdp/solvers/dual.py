@@ -191,7 +191,7 @@ class _Search:
         H: Any = None
         radius, taken = 1.0, 0
         for _ in range(self.tuning.steps):
-            self._record(point)
+            point = self._record(point)
             if self.upper - self.lower <= 0.9 * self.tol or self.upper < 0 or point.tau < self.tuning.coldest:
                 self._report()
                 return
@@ -264,8 +264,10 @@ class _Search:
         margin = max(0.1 * self.tol / (1 + float(np.abs(mu).sum())), 1.5 * self.backend.margin)
         return tightened(self.low, self.high, margin)
 
-    def _record(self, point: Point) -> None:
-        """Keep the best ceiling and the best fair policy."""
+    def _record(self, point: Point) -> Point:
+        """Keep the best ceiling and the best fair policy; one that may be fair is looked at closely."""
+        if bool((self._room(point) >= self.owed_slack - point.error).all()):
+            point = self.smoothed.settled(point)
         upper = point.backup.top - dual_value(point.mu, self.low, self.high)
         if upper < self.upper:
             self.upper, self.witness = upper, (point.h, point.mu)
@@ -274,6 +276,7 @@ class _Search:
             self.lower, self.slack = point.gain, self._slack(point)
             self.best = point.backup.pi, point.nu
         self.point = point
+        return point
 
     def _room(self, point: Point) -> Floats:
         """Distance of each share from its nearer bound, (K,)."""

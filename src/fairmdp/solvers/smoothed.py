@@ -9,6 +9,9 @@ from fairmdp.backends.base import Backend, Backup
 from fairmdp.model.checks import Floats
 from fairmdp.solvers.request import Request
 
+_ROUGH = 1e-3  # error of a stationary distribution in temperatures: what is made of it is known as well
+_EXACT = 1e-9
+
 
 class StallError(Exception):
     """Sweeps over the chain of a policy did not come to rest, or rounding leaves no step to take."""
@@ -27,6 +30,7 @@ class Point:
     shares: Floats  # (K,)
     gain: float  # r @ x
     beta: float  # smoothed gain of the priced MDP
+    error: float  # of nu, in L1
 
     @property
     def entropy(self) -> float:
@@ -61,11 +65,22 @@ class Smoothed:
         else:
             self.unsettled += 1
             require(self.unsettled <= self.may_be_unsettled)
-        exact = min(1e-9, 1e-5 * tau)
-        nu, error = chains.stationary(chain, nu, exact)
-        require(error <= 10 * exact)
-        shares, gain, beta = backend.totals(backup.pi, nu, backup.e)
-        return Point(mu, tau, h, nu, backup, chain, shares, gain, beta)
+        return self._point(mu, tau, h, nu, backup, chain, max(_ROUGH * tau, _EXACT))
+
+    def settled(self, point: Point) -> Point:
+        """The same point with a stationary distribution that claims may rest on."""
+        exact = min(_EXACT, 1e-5 * point.tau)
+        if point.error <= exact:
+            return point
+        return self._point(point.mu, point.tau, point.h, point.nu, point.backup, point.chain, exact)
+
+    def _point(
+        self, mu: Floats, tau: float, h: Any, nu: Any, backup: Backup, chain: Any, error: float
+    ) -> Point:
+        """What a policy amounts to, its stationary distribution known within an error in L1."""
+        nu, left = self.chains.stationary(chain, nu, error)
+        require(left <= 10 * error)
+        return Point(mu, tau, h, nu, backup, chain, *self.backend.totals(backup.pi, nu, backup.e), left)
 
 
 def require(converged: bool) -> None:

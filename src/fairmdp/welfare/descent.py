@@ -117,7 +117,7 @@ class PriceDescent:
         tau = _HOT * self._size
         point, H, taken = self._at(y, backend.full(0.0), backend.full(1 / backend.n_states), tau), None, 0
         for self.steps in range(1, _STEPS + 1):
-            self._record(point)
+            point = self._record(point)
             if self.upper - self.lower <= 0.9 * self._tol:
                 return
             F = backend.quota_block(point.backup.pi, point.shares)
@@ -174,16 +174,19 @@ class PriceDescent:
         q = (point.mu / self._units)[self._scaled.rows]
         return float(q @ z) - self._shape.value(z)
 
-    def _record(self, point: Point) -> None:
-        """Keep the best ceiling, and the best policy that meets the quotas."""
+    def _record(self, point: Point) -> Point:
+        """Keep the best ceiling, and the best policy that meets the quotas: what may is looked at closely."""
+        if self._met(point, point.error):
+            point = self._smoothed.settled(point)
         upper = self._master.ceiling(point.backup.top, point.mu, *self._ends)
         if upper < self.upper:
             self.upper, self.witness = upper, (point.h, point.mu)
         value = point.gain + self._shape.value(self._scaled.of(point.shares))
         if value > self.lower and self._met(point):
             self.lower, self.policy = value, point.backup.pi
+        return point
 
-    def _met(self, point: Point) -> bool:
-        """Whether the quotas are met with the room that a proof takes."""
+    def _met(self, point: Point, error: float = 0.0) -> bool:
+        """Whether the quotas are met with the room that a proof takes, but for an error of the shares."""
         room = np.minimum(point.shares - self._ends[0], self._ends[1] - point.shares)
-        return bool((room >= self._least_room).all())
+        return bool((room >= self._least_room - error).all())
