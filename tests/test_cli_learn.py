@@ -229,6 +229,11 @@ class Leaving(Broken):
         raise SystemExit(0)
 
 
+class Closing(Broken):
+    def sample(self, states, actions, rng):
+        raise GeneratorExit("closed")
+
+
 class Silent(Broken):
     @property
     def n_actions(self):
@@ -243,7 +248,7 @@ class Unmade(Broken):
 @pytest.mark.parametrize("workers", [[], ["--workers", "1"]])
 @pytest.mark.parametrize(
     "simulator, said",
-    [(Endless, "state 0 has 4611686018427387904 actions"), (Broken, "the simulator raised RuntimeError: broken pump"), (Leaving, "the simulator raised SystemExit: 0"), (Silent, "the simulator raised SystemExit: 0"), (Unmade, "made nothing, it raised SystemExit: 0")],
+    [(Endless, "state 0 has 4611686018427387904 actions"), (Broken, "the simulator raised RuntimeError: broken pump"), (Leaving, "the simulator raised SystemExit: 0"), (Closing, "the simulator raised GeneratorExit: closed"), (Silent, "the simulator raised SystemExit: 0"), (Unmade, "made nothing, it raised SystemExit: 0")],
 )  # fmt: skip
 def test_what_a_simulator_does_wrong_is_its_own_fault(simulator, said, workers, monkeypatch, capsys):
     """A message and code 1, whatever it raises: nothing that looks like success, or like a mistake of ours."""

@@ -280,9 +280,9 @@ def built(make: Callable[..., Any], name: str, params: tuple[str, ...]) -> Any:
         values[key] = parse_like(known[key].default, value, f"--param {key}")
     try:
         return make(**values)
-    except (FairMDPError, MemoryError):
+    except (FairMDPError, MemoryError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         raise ProblemError(f"{name} made nothing, it raised {type(error).__name__}: {error}") from error
 
 
@@ -381,6 +381,8 @@ def _imported(module: str, name: str) -> Any:
     except AttributeError:
         known = [each for each in vars(sys.modules[module]) if not each.startswith("_")]
         raise SourceError(f"module {module} has no {name}{there_are(known, name)}") from None
-    except (Exception, SystemExit) as error:  # whatever happens while a module of the user's runs
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever happens while a module of the user's runs
         raise SourceError(f"cannot import {module}: {type(error).__name__}: {error}") from None
     return found

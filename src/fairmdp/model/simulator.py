@@ -171,9 +171,9 @@ def _faults_named(when: str) -> Iterator[None]:
     """
     try:
         yield
-    except (FairMDPError, MemoryError):
+    except (FairMDPError, MemoryError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         raise SimulatorError(f"the simulator raised {type(error).__name__}: {error}\n  {when}") from error
 
 

@@ -195,7 +195,9 @@ class Runner:
         sys.path += [path for path in paths if path not in sys.path]
         try:
             self._function, self._unloaded = pickle.loads(code), None
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             self._unloaded = failure(error)
         return "ready", None
 
@@ -206,7 +208,9 @@ class Runner:
         assert self._function is not None, "the function comes before the first task"
         try:
             return "done", self._function(task)
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             return failure(error)
 
 
