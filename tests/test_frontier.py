@@ -409,6 +409,8 @@ def test_exact_frontiers_of_small_models_end_and_are_the_linear_programs(bound):
             curve = frontier(problem, "first", bound=bound)
         except ProblemError:
             continue
+        if not curve.exact:  # it may jump where chains fall apart
+            continue
         seen += 1
         for value in np.linspace(curve.values[0], curve.values[-1], 6)[:-1]:
             way = -1 if bound == "at_most" else 1

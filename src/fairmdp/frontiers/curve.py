@@ -29,7 +29,7 @@ class ShadowPrice(NamedTuple):
 
     A price is not unique at a breakpoint or an end, and nowhere else: the prices that a degenerate dual
     leaves open are the slopes between those on the left and on the right. All bounds are proved, by the
-    certified gains and ceilings of the neighbours and by concavity.
+    certified gains and ceilings of the neighbours and by concavity; without that there are none.
     """
 
     price: float
@@ -80,6 +80,9 @@ class Frontier(ReadOnly):
         Names of the K quotas.
     unit : float
         Span of the rewards, in which gaps are judged.
+    concave : bool
+        Whether the curve is concave up to the last value, so that what is proved at some values bounds it
+        between them. It need not be where runs can end differently and each of them has to meet the quota.
     """
 
     quota: str
@@ -95,6 +98,7 @@ class Frontier(ReadOnly):
     limit: float | None = None
     bound: str = "at_least"
     per: str | None = None
+    concave: bool = True
 
     @classmethod
     def of(
@@ -128,6 +132,7 @@ class Frontier(ReadOnly):
             limit=limit,
             bound=family.bound,
             per=problem.mdp.per,
+            concave=exact or family.concave,
         )
 
     @property
@@ -237,7 +242,11 @@ class Frontier(ReadOnly):
             raise ProblemError(f"{value} is outside of the feasible values, {low:.6g} to {high:.6g}")
 
     def _price_at(self, j: int) -> ShadowPrice:
-        """Price at point j: the curve is concave, so chords to its neighbours bound its slopes there."""
+        """Price at point j: where the curve is concave, chords to its neighbours bound its slopes there."""
+        if not self.concave:
+            sides = (0.0, math.inf) if self._way > 0 else (-math.inf, 0.0)
+            value = float(self.values[j])
+            return ShadowPrice(float(self.duals[j]), *sides, value, value, None)
         at = self._met.index(j)
         before, after = self._met[:at], self._met[at + 1 :]
         low, high, blur = 0.0, math.inf, 0.0  # blur: by how much gaps alone may part the two chords

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cached_property
 
 import numpy as np
 
 from fairmdp.certificate import rounded
+from fairmdp.chains.components import Components
 from fairmdp.errors import ProblemError
+from fairmdp.frontiers.farthest import farthest
 from fairmdp.model.checks import Floats
 from fairmdp.model.mdp import MDP
 from fairmdp.model.problem import Problem
 from fairmdp.model.weights import Units
 from fairmdp.solution.solution import Solution, Status
 from fairmdp.solvers.auto import solve
+from fairmdp.solvers.conflict_apart import reach
 from fairmdp.solvers.infeasible import common_factor
+from fairmdp.solvers.lp import solve_lp
+from fairmdp.solvers.multichain import falls_apart
+from fairmdp.solvers.multichain_lp import asks_for_the_mean
 
 ALL = "*"
 """Instead of a quota's name: a common factor on everything that is owed."""
 
 _BOUNDS = "at_least", "at_most"
+_ROOMS = (0.0, 1e-9, 1e-7)  # shares by which the last value may stay away from what components allow
+_NO_FACTOR = "the caps alone cannot be met, whatever the factor"
+_OTHERS = "the other quotas cannot be met by themselves; see solve() for the reason"
 
 
 class Family:
@@ -79,26 +89,54 @@ class Family:
             return None
         return solver(problem)
 
+    def program(self, problem: Problem) -> Solution:
+        """The solution of a problem of the family by linear programs, whose ceilings are exact.
+
+        Where the curve may jump, the program of shares alone: if runs from everywhere can end in one class
+        that is the best, the curve is the program's, and they do so in the same component all along.
+        """
+        if self._from_the_start and self.concave:
+            return solve(problem, method="lp")
+        return solve_lp(problem)
+
+    @cached_property
+    def _from_the_start(self) -> bool:
+        return falls_apart(self.problem) is not None or asks_for_the_mean(self.problem)
+
     def price(self, solution: Solution) -> float:
         """What one more unit of the value costs; of a cap that is negative, more of it pays."""
         return float(self.direction * np.maximum(self.direction * solution.prices, 0.0) @ self._unit) + 0.0
+
+    @cached_property
+    def concave(self) -> bool:
+        """Whether the best gain is a concave function of the value, and continuous up to the last one.
+
+        It is neither where runs can end differently and each of them has to meet what is asked: beyond some
+        value they may no longer end where they earn most.
+        """
+        found = falls_apart(self.problem)
+        moved = self.problem.at_least > 0 if self._k is None else np.arange(self.problem.n_quotas) == self._k
+        return found is None or found.count == 1 or bool(self.problem.expected[moved].all())
 
     def last(self, *, proved: bool = True) -> tuple[float, float]:
         """Value beyond which none can be met, and a proven limit of such values.
 
         Where no policy is proved to get that far this is an error, or just the limit if that will do.
         """
+        apart = falls_apart(self.problem)
+        if apart is not None and (self._k is None or not self.concave):
+            return self._searched(apart)
         if self._k is None:
             factor = common_factor(self.problem.uniform)[0]
             if factor is None:
-                raise ProblemError("the caps alone cannot be met, whatever the factor")
+                raise ProblemError(_NO_FACTOR)
             return factor, factor
-        mdp = self.problem.mdp
+        mdp = self.problem.mdp.uniform
         counts = self.direction * self.problem.members[[self._k]].toarray()[0]
         others = self.at(self.first)
-        most = solve(others.with_mdp(MDP(mdp.uniform.P, counts, mdp.s_of)))
+        most = solve(others.with_mdp(MDP(mdp.P, counts, mdp.s_of, initial=mdp.initial)))
         if not most.has_policy:
-            raise ProblemError("the other quotas cannot be met by themselves; see solve() for the reason")
+            raise ProblemError(_OTHERS)
         decided = most.status is not Status.UNDECIDED
         if proved and not decided:
             raise ProblemError(
@@ -112,13 +150,37 @@ class Family:
         last, limit = self.units.values(ends).tolist()
         return last, limit
 
+    def _searched(self, found: Components) -> tuple[float, float]:
+        """The last value by what `solve` says, at rest, of models that fall apart."""
+        problem, k, mdp = self.problem, self._k, self.problem.mdp
+        rest = MDP(mdp.P, np.zeros(mdp.n_pairs), mdp.s_of, initial=mdp.initial, durations=mdp.durations)
+        there = Family(problem.with_mdp(rest), self.quota, self.bound)
+        if k is None:
+            end = 1 / float(problem.at_least.max())
+        else:
+            end = float(self.units.values((problem.at_least if self.direction < 0 else problem.at_most)[k]))
+        last = farthest(lambda value: there.solve(value, solve), self.first, end, there._guesses(found))
+        if last is None:
+            raise ProblemError(_NO_FACTOR if k is None else _OTHERS)
+        return last
+
+    def _guesses(self, found: Components) -> Iterator[float]:
+        """What the components that can surely be reached allow, and values next to it."""
+        if self._k is None:
+            return
+        least = self.bound == "at_least"
+        share = reach(self.problem.uniform, found, self._k, least, solve, solve)
+        if share is not None:
+            near = np.clip(share + np.array([sign * room for room in _ROOMS for sign in (-1, 1)]), 0, 1)
+            yield from self.units.values(near).tolist()
+
     def limit(self, value: float, infeasible: Solution) -> float | None:
         """Proven limit of the values that can be met, by the proof that this one cannot."""
         problem, price = self.at(value), self.price(infeasible)
         nothing = np.zeros(problem.mdp.n_pairs)
         room = rounded.ceiling(problem, nothing, infeasible.bias, infeasible.prices)
         if room >= 0 or price == 0:
-            return None
+            return value if infeasible.status is Status.INFEASIBLE else None
         # The ceiling falls by the price for every unit of the value, and is 0 where the proof ends.
         return float(np.nextafter(value + room / price, self.direction * np.inf))
 

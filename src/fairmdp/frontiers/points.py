@@ -23,7 +23,6 @@ from fairmdp.model.checks import Floats, check_count
 from fairmdp.model.problem import Problem
 from fairmdp.model.quota_text import with_named
 from fairmdp.solution.solution import Remark, Solution, Status
-from fairmdp.solvers.lp import solve_lp
 from fairmdp.solvers.warm import WarmSolver
 
 T = TypeVar("T")
@@ -32,6 +31,7 @@ R = TypeVar("R")
 TOGETHER = 50
 """Values that are solved one after the other; runs of them share nothing."""
 
+_EVEN = 21  # values where the curve has no form that a few of them tell
 _MAX_EXACT_PAIRS = 20_000  # above this a linear program per breakpoint takes too long
 _EDGES = (1e-10, 1e-8, 1e-6)  # shares by which the curve may stay inside the last feasible value
 _WAYS = {1.0: "on", -1.0: "down"}
@@ -65,7 +65,8 @@ def frontier(
         ``state/action`` without a quota will do, too.
     values
         Where to look. By default everywhere: all breakpoints, from 0 (or the smallest weight) up to the last
-        feasible value; of a cap from 1 (or the largest weight) down.
+        feasible value; of a cap from 1 (or the largest weight) down. Where runs can end differently and each
+        of them has to meet what is asked, the gain may jump, and 21 even values are looked at.
     bound
         Which bound of the quota moves, ``"at_least"`` or ``"at_most"``; it need not have one of that kind.
     method, tol
@@ -102,7 +103,13 @@ def frontier(
             f"all breakpoints of {problem.mdp.n_pairs} pairs are too many linear programs "
             f"(the limit is {_MAX_EXACT_PAIRS} pairs)\n  give values"
         )
-    return exact_frontier(family)
+    try:
+        return exact_frontier(family)
+    except ProblemError:
+        if family.concave:
+            raise
+    even = family.first + (family.last()[0] - family.first) * np.arange(_EVEN) / (_EVEN - 1)
+    return frontier_at(family, even, method=method, tol=tol, engine=engine, together=together)
 
 
 def last_feasible(problem: Problem, quota: str = ALL, bound: str = "at_least") -> float:
@@ -158,7 +165,7 @@ class _Tangent(NamedTuple):
 
 
 def _touch(family: Family, value: float) -> _Tangent:
-    solution = family.solve(value, solve_lp)
+    solution = family.solve(value, family.program)
     if solution is None or solution.status is not Status.OPTIMAL:
         why = "\n  shares of the best policy depend on where it starts, or nearly so"
         several = solution is not None and any(n.remark is Remark.SEVERAL_CLASSES for n in solution.notes)

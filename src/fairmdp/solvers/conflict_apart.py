@@ -103,24 +103,27 @@ def _nearest(
             bound = problem.at_least[k] if least else problem.at_most[k]
             if bound <= 0 if least else bound >= 1:
                 continue
-            reach = _reach(problem, found, k, least, answer, solve)
-            if reach is None or abs(reach - bound) >= best[0]:
+            most = reach(problem, found, k, least, answer, solve)
+            if most is None or abs(most - bound) >= best[0]:
                 continue
             for room in _ROOMS:
-                moved = reach - room if least else reach + room
+                moved = most - room if least else most + room
                 rounded = np.floor(moved * _DIGITS) if least else np.ceil(moved * _DIGITS)
                 low, high = given[0].copy(), given[1].copy()
                 (low if least else high)[k] = np.clip(rounded / _DIGITS, 0.0, 1.0)
                 if answer(problem.with_bounds(low, high)).status in _MET:
-                    best = abs(reach - bound), low, high
+                    best = abs(most - bound), low, high
                     break
     return best[1], best[2]
 
 
-def _reach(
+def reach(
     problem: Problem, found: Components, k: int, least: bool, answer: Answer, solve: Solve
 ) -> float | None:
-    """What a quota can have beside all others and its own other bound, or None where these cannot be met."""
+    """What a quota can have beside all others and its own other bound, or None where these cannot be met.
+
+    Where others bound the mean over runs, one of every run may have less than that.
+    """
     sign = 1.0 if least else -1.0
     counts = problem.members[[k]].toarray()[0]
     mdp = problem.mdp

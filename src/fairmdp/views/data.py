@@ -165,7 +165,19 @@ def frontier_data(curve: Frontier, problem: Problem | None = None) -> Json:
     """The best gain against what is owed, point by point; with its problem also in which units."""
     beyond = curve.values.size - len(curve.solutions)  # values that were refused outright come last
     document = {
-        **_taken(curve, "quota", "bound", "per", "exact", "values", "gains", "uppers", "slopes", "prices"),
+        **_taken(
+            curve,
+            "quota",
+            "bound",
+            "per",
+            "exact",
+            "concave",
+            "values",
+            "gains",
+            "uppers",
+            "slopes",
+            "prices",
+        ),
         **_taken(curve, "relative_prices", "last_feasible", "limit", "shares"),
         "factor": curve.is_factor,
         "quotas": list(curve.quota_names),

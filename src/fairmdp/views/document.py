@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["Json", "evaluation_view", "frontier_view", "problem_view", "solution_view", "verdict_view"]
 
 _CURVE = (
-    "quota", "bound", "unit", "exact", "values", "gains", "slopes", "worst_slacks", "last_feasible", "limit",
-    "own_limit",
+    "quota", "bound", "unit", "exact", "concave", "values", "gains", "slopes", "worst_slacks",
+    "last_feasible", "limit", "own_limit",
 )  # fmt: skip
 
 

@@ -34,6 +34,7 @@ _MOVED = 1e-6  # a smaller change of a share is not worth a word
 _MOST_NAMES = 12
 _EXACT_PRICES = "up to the next breakpoint; at a breakpoint all prices between its sides hold"
 _GIVEN_PRICES = "or what these values prove of it; from, to: where one price holds"
+_JUMPING_PRICES = "at that value; between values the gain may jump, as runs can end differently"
 
 _CALLED = {"plugin": "plug-in", "mirror": "mirror descent"}
 
@@ -100,17 +101,18 @@ def frontier_text(source: str, curve: Frontier) -> str:
             rows.append([fixed(value, 6), "infeasible" if proved else "not proved", *["-"] * 6])
             continue
         costs = fixed(data["prices"][k] + 0.0, 6), f"{100 * part:.1f} %" if math.isfinite(part) else "-"
-        shown = _price_range(data["segments"][k], cap)
+        shown = _price_range(data["segments"][k], cap, data["concave"])
         rows.append([fixed(value, 6), fixed(gain, 6), *costs, *shown, slack(data["worst_slacks"][k])])
     moving = "all quotas" if every else f"the cap of {data['quota']}" if cap else data["quota"]
     unit = "unit allowed, which pays" if cap else "unit owed"
     where = "its ends and breakpoints" if data["exact"] else "at the given values"
+    prices = _EXACT_PRICES if data["exact"] else _GIVEN_PRICES if data["concave"] else _JUMPING_PRICES
     lines = [
         f"{source}: best gain against {moving}, {where}",
         "",
         *columns(rows),
         "",
-        f"  price: of one more {unit}, {_EXACT_PRICES if data['exact'] else _GIVEN_PRICES}",
+        f"  price: of one more {unit}, {prices}",
     ]
     if data["limit"] is not None:
         lines.append(f"  no policy {'meets less' if cap else 'meets more'} than {fixed(data['limit'], 6)}")
@@ -338,13 +340,14 @@ def policy_lines(policy: Json, head: str = "policy") -> list[str]:
     return columns(cells)
 
 
-def _price_range(segment: Json | None, cap: bool) -> tuple[str, str, str]:
-    """A price and where it holds; where it is not unique, its ends."""
+def _price_range(segment: Json | None, cap: bool, concave: bool) -> tuple[str, str, str]:
+    """A price and where it holds; where it is not unique, its ends, which only concave curves have."""
     if segment is None:
         return "-", "-", "-"
     near, far = (segment["high"], segment["low"]) if cap else (segment["low"], segment["high"])
     end = fixed(far) if math.isfinite(far) else "more"
-    shown = price(segment["price"]) if segment["unique"] else f"{fixed(near)} to {end}"
+    single = segment["unique"] or not concave
+    shown = price(segment["price"]) if single else f"{fixed(near)} to {end}"
     return shown, fixed(segment["start"]), fixed(segment["stop"])
 
 

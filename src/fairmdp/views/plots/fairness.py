@@ -82,7 +82,8 @@ def plot_comparison(problem: Problem, comparison: Comparison, ax: Axes | None = 
 def plot_frontier(curve: Frontier, ax: Axes | None = None, *, problem: Problem | None = None) -> Axes:
     """Best gain against what is owed, or a cap, with its breakpoints and the last value that can be met.
 
-    With its problem, where the quota stands now is marked, and shares are per cent.
+    With its problem, where the quota stands now is marked, and shares are per cent. A curve that may jump is
+    drawn in steps: between two values it is no lower than at the one that asks for more.
     """
     with drawing(ax, (SIZE[0], SIZE[1] + 0.5)) as ax:
         feasible = np.isfinite(curve.gains)
@@ -91,9 +92,11 @@ def plot_frontier(curve: Frontier, ax: Axes | None = None, *, problem: Problem |
         x, y = curve.values[feasible], curve.gains[feasible]
         share = problem is not None and not curve.is_factor and not _weighted(problem, curve.quota)
         cap = curve.bound == "at_most"
-        ax.plot(x, y, color=DOES, marker="o", markersize=3.5, zorder=3, label="best gain")
+        form: Any = {} if curve.concave else {"drawstyle": "steps-pre"}
+        ax.plot(x, y, color=DOES, marker="o", markersize=3.5, zorder=3, label="best gain", **form)
         ax.axhline(y[0], color="0.25", label="without this cap" if cap else "without this quota", **DASHED)
-        ax.fill_between(x, y, y[0], color=OWED, alpha=0.2, linewidth=0, label="what fairness costs")
+        step: Any = {} if curve.concave else {"step": "pre"}
+        ax.fill_between(x, y, y[0], color=OWED, alpha=0.2, linewidth=0, label="what fairness costs", **step)
         now = None if problem is None else _now(curve, problem)
         if now is not None:
             label = f"{'allowed' if cap else 'owed'} now, {_value(now, share)}"

@@ -116,7 +116,7 @@ export function drawFrontier(part, curve, point, message = "") {
       : ["every share that may be owed", "a few shares that may be owed"];
   part.note.textContent = message || (curve.exact
     ? `The best gain for ${every}, exactly: all its breakpoints.`
-    : `The best gain at ${few}; between the dots the curve lies on or above the line.`);
+    : `The best gain at ${few}; ${curve.concave ? "between the dots the curve lies on or above the line" : "between the dots it may jump, as runs can end differently"}.`);
   part.figure.hidden = !curve;
   part.more.hidden = !curve;
   if (!curve) return;
@@ -146,7 +146,7 @@ export function drawFrontier(part, curve, point, message = "") {
     const y = scale(low, high, bottom, top);
     const values = ticks(Math.min(first, edge), Math.max(first, edge), right - left, (at, step) => tickTexts(at, step, !curve.unit));
     const dots = met.map((k) => [x(curve.values[k]), y(curve.gains[k])]);
-    const path = dots.map(([px, py]) => `${px} ${py}`).join("L");
+    const path = curve.concave ? dots.map(([px, py]) => `${px} ${py}`).join("L") : steps(dots);
     const shown = told(point.value, point.gain, point.worst_slack);
     return picture(width, bottom + 50,
       words("best gain", 0, crowded ? 10 : top - 12, { fill: ink("muted") }),
@@ -165,6 +165,11 @@ export function drawFrontier(part, curve, point, message = "") {
         ? [mark(`here\n${shown}`, [x(point.value), top], line(x(point.value), top, x(point.value), bottom, "bad", { "stroke-width": 2, class: "here" }))]
         : [line(x(point.value), top, x(point.value), bottom, "cost", { "stroke-width": 2, class: "present" }), ...here(`here: ${shown}`, gainText(point.gain), [x(point.value), y(point.gain)], cap, left, right, bottom)]));
   });
+}
+
+// As much as dots prove of a curve that falls: until the next one it is no lower than there.
+function steps(dots) {
+  return dots.map(([px, py], n) => n === 0 ? `${px} ${py}` : `${dots[n - 1][0]} ${py}L${px} ${py}`).join("L");
 }
 
 // A dot, which speaks for everything that is nearer to it than to the next.
