@@ -23,12 +23,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import highspy
 import numpy as np
 from scipy.sparse import block_array, csr_array, eye_array
 
 from fairmdp.backends.flow_lp import without_specks
-from fairmdp.backends.highs import Program
+from fairmdp.backends.highs import INFINITE, Program, linear_program
 from fairmdp.chains.components import Components
 from fairmdp.deadline import Deadline
 from fairmdp.model.checks import Bools, Floats, Ints, ReadOnly
@@ -77,18 +76,7 @@ class EndsLP:
         self._shift = 0.0 if give_way else float(mdp.r[self._inner].max() + mdp.r[self._inner].min()) / 2
         cost[: self._inner.size] -= self._shift
         self._scale = float(np.abs(cost).max()) or 1.0
-        lp = highspy.HighsLp()
-        lp.num_row_, lp.num_col_ = matrix.shape
-        lp.sense_ = highspy.ObjSense.kMinimize
-        lp.col_cost_ = -cost / self._scale
-        lp.col_lower_ = np.zeros(lp.num_col_)
-        lp.col_upper_ = np.full(lp.num_col_, highspy.kHighsInf)
-        lp.row_lower_, lp.row_upper_ = low, high
-        columns = matrix.tocsc()
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-        lp.a_matrix_.start_ = columns.indptr
-        lp.a_matrix_.index_ = columns.indices
-        lp.a_matrix_.value_ = columns.data
+        lp = linear_program(-cost / self._scale, matrix, low, high)
         self._program = Program(lp, "simplex", deadline or Deadline(None))
 
     def run(self) -> EndsAnswer | None:
@@ -162,7 +150,7 @@ class EndsLP:
         return csr_array(block_array([[matrix, more]], format="csr")), cost
 
     def _row_bounds(self, at_least: Floats, at_most: Floats) -> tuple[Floats, Floats]:
-        found, n, inf = self._found, self._n, highspy.kHighsInf
+        found, n, inf = self._found, self._n, INFINITE
         start = np.bincount(
             found.labels[found.reachable], self._problem.mdp.start[found.reachable], found.n_nodes
         )

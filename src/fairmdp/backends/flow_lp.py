@@ -14,11 +14,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import highspy
 import numpy as np
 from scipy.sparse import csr_array, hstack, vstack
 
-from fairmdp.backends.highs import Algorithm, Basis, Program
+from fairmdp.backends.highs import INFINITE, Algorithm, Basis, Program, linear_program
 from fairmdp.deadline import Deadline
 from fairmdp.errors import SolverError
 from fairmdp.model.checks import Floats, Ints
@@ -70,20 +69,11 @@ class FlowLP:
         self._cost_shift = float(c[:SA].max() + c[:SA].min()) / 2  # sum x is fixed, so a shift is free
         c = c - np.where(np.arange(c.size) < SA, self._cost_shift, 0.0)
         self._cost_scale = float(np.abs(c).max()) or 1.0
-        lp = highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = columns.shape
-        lp.sense_ = highspy.ObjSense.kMinimize  # HiGHS may flip the duals of PDLP when it maximises
-        lp.col_cost_ = -c / self._cost_scale
-        lp.col_lower_ = np.zeros(lp.num_col_)
-        lp.col_upper_ = np.full(lp.num_col_, highspy.kHighsInf)
-        lp.row_lower_, lp.row_upper_ = (
+        low, high = (
             np.concatenate([np.zeros(S), [self._n], bound])
             for bound in _row_bounds(problem.at_least, problem.at_most, self._n)
         )
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-        lp.a_matrix_.start_ = columns.indptr
-        lp.a_matrix_.index_ = columns.indices
-        lp.a_matrix_.value_ = columns.data
+        lp = linear_program(-c / self._cost_scale, columns.T, low, high)
         self._program = Program(lp, algorithm, deadline or Deadline(None))
 
     def set_quota(self, k: int, at_least: float, at_most: float) -> None:
@@ -96,12 +86,12 @@ class FlowLP:
         row, highs = self._members[[k]], self._program.highs
         upper = _row_bounds(np.zeros(1), np.array([at_most]), self._n)[1][0]
         self._capped[highs.getNumRow()] = k
-        highs.addRow(-highspy.kHighsInf, upper, row.nnz, row.indices, row.data)
+        highs.addRow(-INFINITE, upper, row.nnz, row.indices, row.data)
 
     def add_floor(self, columns: Ints, counts: Floats, at_least: float) -> None:
         """Ask for at least so much of some columns, those beyond x among them."""
         highs = self._program.highs
-        highs.addRow(at_least * self._n, highspy.kHighsInf, columns.size, columns.astype(np.int32), counts)
+        highs.addRow(at_least * self._n, INFINITE, columns.size, columns.astype(np.int32), counts)
 
     @property
     def basis(self) -> Basis:
@@ -159,6 +149,6 @@ def without_specks(P: csr_array) -> csr_array:
 def _row_bounds(at_least: Floats, at_most: Floats, n: float) -> tuple[Floats, Floats]:
     """Bounds of quota rows, free where a quota asks for nothing."""
     return (
-        np.where(at_least > 0, at_least * n, -highspy.kHighsInf),
-        np.where(at_most < 1, at_most * n, highspy.kHighsInf),
+        np.where(at_least > 0, at_least * n, -INFINITE),
+        np.where(at_most < 1, at_most * n, INFINITE),
     )

@@ -8,13 +8,16 @@ from typing import Any, Literal
 import highspy
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csc_array, sparray
 
 from fairmdp.deadline import Deadline, OutOfTimeError
 from fairmdp.errors import SolverError
+from fairmdp.model.checks import Floats
 
 Algorithm = Literal["simplex", "ipm", "pdlp"]
 Basis = NDArray[np.int8]
 """Where simplex stands: the status of each column, then of each row."""
+INFINITE = float(highspy.kHighsInf)
 
 _TOL = 1e-9
 _SOLVED = highspy.HighsModelStatus.kOptimal
@@ -33,15 +36,49 @@ _WAYS_OUT_OF_THE_INTERIOR: tuple[dict[str, Any], ...] = (  # interior points end
 _NO_POINT = (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible)
 
 
+def quiet(**options: Any) -> highspy.Highs:
+    """HiGHS on one thread, without a word, that answers the same each time."""
+    highs = highspy.Highs()
+    set_options(highs, output_flag=False, threads=1, random_seed=0, **options)
+    return highs
+
+
+def set_options(highs: highspy.Highs, **options: Any) -> None:
+    """Set options by name."""
+    for option, value in options.items():
+        highs.setOptionValue(option, value)
+
+
+def linear_program(
+    cost: Floats, matrix: sparray | Floats, low: Floats, high: Floats, least: Floats | float = 0.0
+) -> highspy.HighsLp:
+    """Minimise cost @ x over x of at least `least` with ``low <= matrix @ x <= high``.
+
+    To minimise is what HiGHS does best: its PDLP may flip the duals when it maximises.
+    """
+    columns = csc_array(matrix)
+    lp = highspy.HighsLp()
+    lp.num_row_, lp.num_col_ = columns.shape
+    lp.sense_ = highspy.ObjSense.kMinimize
+    lp.col_cost_ = cost
+    lp.col_lower_ = np.broadcast_to(least, cost.shape)
+    lp.col_upper_ = np.full(cost.size, INFINITE)
+    lp.row_lower_, lp.row_upper_ = low, high
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    lp.a_matrix_.start_ = columns.indptr
+    lp.a_matrix_.index_ = columns.indices
+    lp.a_matrix_.value_ = columns.data
+    return lp
+
+
 class Program:
     """One linear program, whose bounds may be changed between runs; the next starts from the last basis."""
 
     def __init__(self, lp: highspy.HighsLp, algorithm: Algorithm, deadline: Deadline) -> None:
         self.algorithm, self._deadline = algorithm, deadline
-        self.highs = highspy.Highs()
-        self._set(
-            output_flag=False, solver=algorithm, run_crossover="off", primal_feasibility_tolerance=_TOL,
-            dual_feasibility_tolerance=_TOL, threads=1, random_seed=0,
+        self.highs = quiet(
+            solver=algorithm, run_crossover="off", primal_feasibility_tolerance=_TOL,
+            dual_feasibility_tolerance=_TOL,
         )  # fmt: skip
         self.highs.passModel(lp)
 
@@ -83,13 +120,9 @@ class Program:
         """Solve without what is known, with some options changed for this time."""
         usual = {option: self.highs.getOptionValue(option)[1] for option in options}
         self.highs.clearSolver()
-        self._set(**options)
+        set_options(self.highs, **options)
         self._run_in_time()
-        self._set(**usual)
-
-    def _set(self, **options: Any) -> None:
-        for option, value in options.items():
-            self.highs.setOptionValue(option, value)
+        set_options(self.highs, **usual)
 
     def _run_in_time(self) -> None:
         if math.isfinite(self._deadline.left):  # HiGHS counts the time of all runs together

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import highspy
 import numpy as np
 
+from fairmdp.backends.highs import INFINITE, linear_program, quiet
 from fairmdp.model.checks import Floats
 
-_INF = highspy.kHighsInf
 _SOLVED = highspy.HighsModelStatus.kOptimal
 _MOST_ITERATIONS = 60
 _PRECISE = 1e-11
@@ -27,7 +27,7 @@ def best_mixture(rewards: Floats, surplus: Floats) -> Mixture | None:
     """``max w @ R`` over mixtures with ``w @ u >= 0``; None if there is none. surplus (columns, M)."""
     n, M = surplus.shape
     columns = np.vstack([np.ones(n), surplus.T])  # (1 + M, n)
-    lower, upper = np.r_[1.0, np.zeros(M)], np.r_[1.0, np.full(M, _INF)]
+    lower, upper = np.r_[1.0, np.zeros(M)], np.r_[1.0, np.full(M, INFINITE)]
     return _mixture(-rewards, columns, lower, upper, n)
 
 
@@ -35,7 +35,7 @@ def most_surplus(surplus: Floats) -> Mixture:
     """``max t`` over mixtures with ``w @ u >= t`` in every coordinate; prices are at least 0 and sum to 1."""
     n, M = surplus.shape
     columns = np.vstack([np.r_[np.ones(n), 0.0], np.column_stack([surplus.T, -np.ones(M)])])
-    lower, upper = np.r_[1.0, np.zeros(M)], np.r_[1.0, np.full(M, _INF)]
+    lower, upper = np.r_[1.0, np.zeros(M)], np.r_[1.0, np.full(M, INFINITE)]
     found = _mixture(np.r_[np.zeros(n), -1.0], columns, lower, upper, n)
     assert found is not None
     return found
@@ -97,18 +97,14 @@ def _room(x: Floats, d: Floats) -> float:
 
 def _mixture(cost: Floats, columns: Floats, lower: Floats, upper: Floats, n: int) -> Mixture | None:
     """Minimise a cost over columns of at least 0, of which those behind the first n are free."""
-    highs = _quiet()
-    lp = highspy.HighsLp()
-    lp.num_row_, lp.num_col_ = columns.shape
+    highs = quiet(presolve="off", primal_feasibility_tolerance=1e-10, dual_feasibility_tolerance=1e-10)
     scale = float(np.abs(cost).max()) or 1.0
     sizes = np.abs(columns).max(axis=1)
     sizes[sizes == 0] = 1.0
-    lp.col_cost_ = cost / scale
-    lp.col_lower_ = np.r_[np.zeros(n), np.full(cost.size - n, -_INF)]
-    lp.col_upper_ = np.full(cost.size, _INF)
-    lp.row_lower_, lp.row_upper_ = lower / sizes, upper / sizes
-    _columns(lp, columns / sizes[:, None])
-    highs.passModel(lp)
+    least = np.r_[np.zeros(n), np.full(cost.size - n, -INFINITE)]
+    highs.passModel(
+        linear_program(cost / scale, columns / sizes[:, None], lower / sizes, upper / sizes, least)
+    )
     highs.run()
     if highs.getModelStatus() != _SOLVED:
         return None
@@ -117,23 +113,3 @@ def _mixture(cost: Floats, columns: Floats, lower: Floats, upper: Floats, n: int
     value = -float(cost @ np.array(solution.col_value))
     prices = np.maximum(np.array(solution.row_dual)[1:] * scale / sizes[1:], 0.0)
     return Mixture(weights / weights.sum(), value, prices)
-
-
-def _columns(lp: Any, dense: Floats) -> None:
-    """Put a dense matrix into a program, column by column."""
-    rows, columns = dense.shape
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    lp.a_matrix_.start_ = np.arange(columns + 1) * rows
-    lp.a_matrix_.index_ = np.tile(np.arange(rows), columns)
-    lp.a_matrix_.value_ = dense.T.ravel()
-
-
-def _quiet() -> Any:
-    highs = highspy.Highs()
-    options: dict[str, Any] = {
-        "output_flag": False, "threads": 1, "random_seed": 0, "presolve": "off",
-        "primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10,
-    }  # fmt: skip
-    for option, value in options.items():
-        highs.setOptionValue(option, value)
-    return highs

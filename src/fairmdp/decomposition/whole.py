@@ -8,11 +8,10 @@ import highspy
 import numpy as np
 from scipy.sparse import block_diag, coo_array, csc_array, csr_array, hstack, vstack
 
+from fairmdp.backends.highs import INFINITE, linear_program, quiet
 from fairmdp.model.checks import Floats
 from fairmdp.world.rows import Rows
 from fairmdp.world.world import World
-
-_INF = highspy.kHighsInf
 
 
 class Whole(NamedTuple):
@@ -43,16 +42,9 @@ def whole_program(world: World) -> Program:
     K, G = world.capacity.size, world.group_owed.size
     matrix = csc_array(vstack([own_matrix, coupled]))
     scale = float(np.abs(n * r).max()) or 1.0
-    lp = highspy.HighsLp()
-    lp.num_row_, lp.num_col_ = matrix.shape
-    lp.col_cost_ = -n * r / scale
-    lp.col_lower_, lp.col_upper_ = np.zeros(lp.num_col_), np.full(lp.num_col_, _INF)
-    lower = [low for _, low, _ in own] + [np.full(K, -_INF), world.group_owed]
-    upper = [up for _, _, up in own] + [world.capacity, np.full(G, _INF)]
-    lp.row_lower_, lp.row_upper_ = np.concatenate(lower), np.concatenate(upper)
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    lp.a_matrix_.start_, lp.a_matrix_.index_ = matrix.indptr, matrix.indices
-    lp.a_matrix_.value_ = matrix.data
+    lower = [low for _, low, _ in own] + [np.full(K, -INFINITE), world.group_owed]
+    upper = [up for _, _, up in own] + [world.capacity, np.full(G, INFINITE)]
+    lp = linear_program(-n * r / scale, matrix, np.concatenate(lower), np.concatenate(upper))
     return Program(lp, scale, own_matrix.shape[0])
 
 
@@ -60,12 +52,7 @@ def solve_whole(world: World) -> Whole | None:
     """Optimum of the program over all occupancies, or None where HiGHS finds none, which proves nothing."""
     lp, scale, first_coupled = whole_program(world)
     K = world.capacity.size
-    highs = highspy.Highs()
-    for option, value in {
-        "output_flag": False, "threads": 1, "random_seed": 0,
-        "primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9,
-    }.items():  # fmt: skip
-        highs.setOptionValue(option, value)
+    highs = quiet(primal_feasibility_tolerance=1e-9, dual_feasibility_tolerance=1e-9)
     highs.passModel(lp)
     highs.run()
     if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
@@ -90,7 +77,7 @@ def _own(rows: Rows, i: int) -> tuple[csr_array, Floats, Floats]:
         [csr_array(leaves) - csr_array(enters), np.ones((1, SA)), csr_array(counts)], format="csr"
     )
     bounds = np.r_[np.zeros(S), 1.0]
-    return matrix, np.r_[bounds, rows.owed[i, owed]], np.r_[bounds, np.full(owed.size, _INF)]
+    return matrix, np.r_[bounds, rows.owed[i, owed]], np.r_[bounds, np.full(owed.size, INFINITE)]
 
 
 def _coupling(world: World, rows: Rows, i: int) -> csr_array:

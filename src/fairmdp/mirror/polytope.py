@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-import highspy
 import numpy as np
 from scipy.sparse import csr_array, hstack
 
+from fairmdp.backends.highs import INFINITE, quiet
 from fairmdp.errors import ProblemError
 from fairmdp.mirror import kernels, tables
 from fairmdp.model.checks import Floats, Ints
@@ -122,16 +122,15 @@ class QuotaPolytope:
         inside = self.members.tocsc()[:, example[used]]  # (owed, used)
         rows = hstack([np.ones((used.size, 1)), -inside.T], format="csr")
         scale = float(np.abs(q).max()) or 1.0
-        highs, infinity = highspy.Highs(), highspy.kHighsInf
-        highs.setOptionValue("output_flag", False)
+        highs = quiet()
         nothing = np.zeros(0, np.int32)
         cost, lower = np.concatenate([[1.0], -self.rho]), np.zeros(1 + self.rho.size)
-        lower[0] = -infinity
-        highs.addCols(cost.size, cost, lower, np.full(cost.size, infinity), 0, nothing, nothing, np.zeros(0))
+        lower[0] = -INFINITE
+        highs.addCols(cost.size, cost, lower, np.full(cost.size, INFINITE), 0, nothing, nothing, np.zeros(0))
         highs.addRows(
             used.size,
             Q[used] / scale,
-            np.full(used.size, infinity),
+            np.full(used.size, INFINITE),
             rows.nnz,
             rows.indptr,
             rows.indices,

@@ -16,10 +16,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import highspy
 import numpy as np
 
-from fairmdp.backends.highs import Program
+from fairmdp.backends.highs import Program, linear_program
 from fairmdp.chains.chain import Chain
 from fairmdp.chains.components import Components
 from fairmdp.chains.policy import policy_of
@@ -193,18 +192,7 @@ def best_mixture(problem: Problem, peeled: Peeled, deadline: Deadline) -> Floats
     )  # what misses a bound is allowed at a price: rounding may have to
     size = float(np.ptp(peeled.gains)) or 1.0
     cost = np.concatenate([peeled.gains / size, np.full(2 * asked.size, -1e6)])
-    lp = highspy.HighsLp()
-    lp.num_row_, lp.num_col_ = matrix.shape
-    lp.sense_ = highspy.ObjSense.kMinimize
-    lp.col_cost_ = -cost
-    lp.col_lower_ = np.zeros(lp.num_col_)
-    lp.col_upper_ = np.full(lp.num_col_, highspy.kHighsInf)
-    lp.row_lower_, lp.row_upper_ = low, high
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    lp.a_matrix_.start_ = np.arange(matrix.shape[0] + 1) * matrix.shape[1]
-    lp.a_matrix_.index_ = np.tile(np.arange(matrix.shape[1]), matrix.shape[0])
-    lp.a_matrix_.value_ = matrix.ravel()
-    program = Program(lp, "simplex", deadline)
+    program = Program(linear_program(-cost, matrix, low, high), "simplex", deadline)
     if not program.solve():
         return None
     weights = np.array(program.highs.getSolution().col_value)[:M]

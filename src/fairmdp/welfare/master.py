@@ -17,10 +17,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fairmdp.backends.highs import INFINITE
 from fairmdp.model.checks import Floats
 from fairmdp.solvers.columns import PENALTIES, Column
 from fairmdp.solvers.prices import dual_value
-from fairmdp.welfare.program import FREE, Program
+from fairmdp.welfare.program import Program
 from fairmdp.welfare.shapes import Shape
 
 _CUTS = 60  # rounds of tangents for one set of columns
@@ -49,14 +50,14 @@ class WelfareMaster:
         self.accuracy = 0.0  # of the value, below which no more tangents are added
         program = self._program = Program()
         self._sum = program.row(1.0, 1.0)
-        at_least = [program.row(low[k], FREE) for k in self._lower]
-        at_most = [program.row(-FREE, high[k]) for k in self._upper]
+        at_least = [program.row(low[k], INFINITE) for k in self._lower]
+        at_most = [program.row(-INFINITE, high[k]) for k in self._upper]
         self._bounds = at_least, at_most
         self._links = [program.row(0.0, 0.0) for _ in utilities.scale]
-        self._stretch = [program.column(0.0, 0.0, FREE, [row], [1.0]) for row in at_least]
-        self._stretch += [program.column(0.0, 0.0, FREE, [row], [-1.0]) for row in at_most]
+        self._stretch = [program.column(0.0, 0.0, INFINITE, [row], [1.0]) for row in at_least]
+        self._stretch += [program.column(0.0, 0.0, INFINITE, [row], [-1.0]) for row in at_most]
         # Free, as bounds of the box would take a part of the price.
-        self._z = [program.column(0.0, -FREE, FREE, [link], [-1.0]) for link in self._links]
+        self._z = [program.column(0.0, -INFINITE, INFINITE, [link], [-1.0]) for link in self._links]
         shape.enter(program, self._z)
         self._columns: list[int] = []
         self._gains: list[float] = []
@@ -73,7 +74,7 @@ class WelfareMaster:
     def add(self, column: Column) -> None:
         """Add a column."""
         rows, entries = self._entries(column)
-        self._columns.append(self._program.column(column.gain, 0.0, FREE, rows, entries))
+        self._columns.append(self._program.column(column.gain, 0.0, INFINITE, rows, entries))
         self._gains.append(column.gain)
 
     def change(self, j: int, column: Column) -> None:
@@ -86,9 +87,9 @@ class WelfareMaster:
     def tighten(self, low: Floats, high: Floats) -> None:
         """Change the bounds of the quotas."""
         for row, k in zip(self._bounds[0], self._lower, strict=True):
-            self._program.bounds(row, low[k], FREE)
+            self._program.bounds(row, low[k], INFINITE)
         for row, k in zip(self._bounds[1], self._upper, strict=True):
-            self._program.bounds(row, -FREE, high[k])
+            self._program.bounds(row, -INFINITE, high[k])
 
     def solve(self) -> tuple[float, Floats, Floats, float]:
         """Value at the mixture, prices (rows,), weights of the columns, and by how much quotas are broken."""

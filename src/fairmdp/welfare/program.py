@@ -7,21 +7,17 @@ from collections.abc import Sequence
 import highspy
 import numpy as np
 
+from fairmdp.backends.highs import quiet
 from fairmdp.model.checks import Floats
-
-FREE = highspy.kHighsInf
 
 
 class Program:
     """A maximisation in HiGHS that starts each run from the last basis."""
 
     def __init__(self) -> None:
-        self._highs = highspy.Highs()
-        for option, value in (
-            ("output_flag", False), ("threads", 1), ("presolve", "off"), ("random_seed", 0),
-            ("primal_feasibility_tolerance", 1e-10), ("dual_feasibility_tolerance", 1e-10),
-        ):  # fmt: skip
-            self._highs.setOptionValue(option, value)
+        self._highs = quiet(
+            presolve="off", primal_feasibility_tolerance=1e-10, dual_feasibility_tolerance=1e-10
+        )
         self._highs.changeObjectiveSense(highspy.ObjSense.kMaximize)
 
     def column(

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fairmdp.backends.highs import INFINITE
 from fairmdp.model.checks import Bools, Floats, Ints
 from fairmdp.model.objectives import (
     AlphaFair,
@@ -31,7 +32,7 @@ from fairmdp.model.objectives import (
     group_weights,
     value_at,
 )
-from fairmdp.welfare.program import FREE, Program
+from fairmdp.welfare.program import Program
 
 _TIGHT = 1e-10  # of a tangent that needs no other one, relative to the welfare's own size
 _NEARER = 0.1  # where a tangent is put, of the last one's place, when a program runs to the end of the box
@@ -91,7 +92,7 @@ class Separable(Shape):
         self._f = _power(objective.alpha) if isinstance(objective, AlphaFair) else _ENTROPY
 
     def enter(self, program: Program, z: list[int]) -> None:
-        self._z, self._theta = z, [program.column(w, -FREE, FREE) for w in self.w]
+        self._z, self._theta = z, [program.column(w, -INFINITE, INFINITE) for w in self.w]
         self._nearest = self.box.high.copy()
         self._tangents(program, np.arange(len(z)), self.box.high)
 
@@ -116,7 +117,7 @@ class Separable(Shape):
     def _tangents(self, program: Program, groups: Ints, at: Floats) -> None:
         slope, value = self._f.slope(at), self._f.value(at)
         for k, a, b, v in zip(groups.tolist(), slope.tolist(), value.tolist(), at.tolist(), strict=True):
-            program.row(-FREE, b - a * v, [self._theta[k], self._z[k]], [1.0, -a])
+            program.row(-INFINITE, b - a * v, [self._theta[k], self._z[k]], [1.0, -a])
 
 
 class Equivalent(Shape):
@@ -128,10 +129,10 @@ class Equivalent(Shape):
 
     def enter(self, program: Program, z: list[int]) -> None:
         one = np.ones(len(z))
-        self._z, self._t = z, program.column(1.0, 0.0, FREE)
-        self._psi = [program.column(0.0, -FREE, FREE) for _ in z]
+        self._z, self._t = z, program.column(1.0, 0.0, INFINITE)
+        self._psi = [program.column(0.0, -INFINITE, INFINITE) for _ in z]
         level = float(self._f.value(np.ones(1))[0])
-        program.row(0.0, FREE, [*self._psi, self._t], [*self.w.tolist(), -level])
+        program.row(0.0, INFINITE, [*self._psi, self._t], [*self.w.tolist(), -level])
         self._nearest = one.copy()
         self._tangents(program, np.arange(len(z)), one)
 
@@ -156,7 +157,7 @@ class Equivalent(Shape):
     def _tangents(self, program: Program, groups: Ints, at: Floats) -> None:
         slope, value = self._f.slope(at), self._f.value(at)
         for k, a, b in zip(groups.tolist(), slope.tolist(), (value - slope * at).tolist(), strict=True):
-            program.row(-FREE, 0.0, [self._psi[k], self._z[k], self._t], [1.0, -a, -b])
+            program.row(-INFINITE, 0.0, [self._psi[k], self._z[k], self._t], [1.0, -a, -b])
 
 
 class Least(Shape):
@@ -167,9 +168,9 @@ class Least(Shape):
         self.is_open = self.is_open if is_open is None else is_open
 
     def enter(self, program: Program, z: list[int]) -> None:
-        t = program.column(1.0, -FREE, FREE)
+        t = program.column(1.0, -INFINITE, INFINITE)
         for k in np.flatnonzero(self.is_open).tolist():
-            program.row(-FREE, 0.0, [t, z[k]], [1.0, -1.0])
+            program.row(-INFINITE, 0.0, [t, z[k]], [1.0, -1.0])
 
     def value(self, z: Floats) -> float:
         return float(z[self.is_open].min())
@@ -188,10 +189,10 @@ class Ordered(Shape):
                 for column in z:
                     program.cost(column, float(drops[j]))
                 break
-            t = program.column((j + 1) * drops[j], -FREE, FREE)
+            t = program.column((j + 1) * drops[j], -INFINITE, INFINITE)
             for column in z:
-                below = program.column(-drops[j], 0.0, FREE)
-                program.row(-FREE, 0.0, [t, column, below], [1.0, -1.0, -1.0])
+                below = program.column(-drops[j], 0.0, INFINITE)
+                program.row(-INFINITE, 0.0, [t, column, below], [1.0, -1.0, -1.0])
 
     def conjugate(self, q: Floats) -> float:
         owed, paid = np.cumsum(np.sort(self.w)), np.cumsum(np.sort(q))
