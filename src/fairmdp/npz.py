@@ -46,6 +46,26 @@ class Kind(NamedTuple):
     members: Callable[[Collection[str]], Mapping[str, Member]]  # the table, which may go by the names found
 
 
+def with_blocks(
+    own: Mapping[str, Member], of_block: Mapping[str, Member], first: str, word: str
+) -> Callable[[Collection[str]], dict[str, Member]]:
+    """Tables of files that hold blocks besides members of their own: a block's end in ``.0``, ``.1``, ...
+
+    There are as many blocks as members that begin with `first`; sizes are the same within a block.
+    """
+
+    def members(found: Collection[str]) -> dict[str, Member]:
+        blocks = 1
+        while f"{first}.{blocks}" in found:
+            blocks += 1
+        return dict(own) | {
+            f"{name}.{b}": member._replace(size=f"{member.size} of {word} {b}")
+            for b in range(blocks) for name, member in of_block.items()
+        }  # fmt: skip
+
+    return members
+
+
 # What numpy writes for a vector, and nothing else: no dtype is made from what a file says.
 _HEADER = re.compile(
     rb"\{'descr': '([<>|=]\w{1,4})', 'fortran_order': False, 'shape': \((\d{1,18}),\), \} *\n"

@@ -24,7 +24,6 @@ use more than the capacity that the file names.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
 from os import PathLike
 from typing import Any
 
@@ -48,6 +47,7 @@ from fairmdp.npz import (
     read_arrays,
     shaped,
     text_of,
+    with_blocks,
     write_arrays,
 )  # fmt: skip
 
@@ -73,21 +73,10 @@ _TYPES = {
     "slope": _SINGLE, "follow": SHORT, "most": SHORT, "shares": FLOAT, "counts": FLOAT, "owed": FLOAT,
     "unit": FLOAT, "group_counts": FLOAT, "group_of": INT, "chance": _SINGLE,
 }  # fmt: skip
-
-
-def _members(found: Collection[str]) -> dict[str, Member]:
-    """The table for as many patterns as a file has."""
-    patterns = 1
-    while f"size.{patterns}" in found:
-        patterns += 1
-    tables = {"size": Member(INT, "size")} | {name: Member(of, name) for name, of in _TYPES.items()}
-    return _OF_POLICY | {
-        f"{name}.{b}": member._replace(size=f"{member.size} of pattern {b}")
-        for b in range(patterns) for name, member in tables.items()
-    }  # fmt: skip
-
-
-_KIND = Kind("dispatch policy", VERSION_MEMBER, VERSION, _members)
+_OF_PATTERN = {"size": Member(INT, "size")} | {name: Member(of, name) for name, of in _TYPES.items()}
+_KIND = Kind(
+    "dispatch policy", VERSION_MEMBER, VERSION, with_blocks(_OF_POLICY, _OF_PATTERN, "size", "pattern")
+)
 
 
 def write(policy: DispatchPolicy, path: str | PathLike[str]) -> None:

@@ -29,7 +29,7 @@ Rewards with names of their own are not kept: a world has no use for them.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,7 @@ from fairmdp.npz import (
     read_arrays,
     shaped,
     text_of,
+    with_blocks,
     write_arrays,
 )  # fmt: skip
 from fairmdp.world.components import Components
@@ -93,20 +94,7 @@ _OF_BLOCK = {
     "row_names": Member(TEXT, "row text", optional=True),
 }
 
-
-def _members(found: Collection[str]) -> dict[str, Member]:
-    """The table for as many blocks as a file has."""
-    blocks = 1
-    while f"s_of.{blocks}" in found:
-        blocks += 1
-    own = {
-        f"{name}.{b}": member._replace(size=f"{member.size} of block {b}")
-        for b in range(blocks) for name, member in _OF_BLOCK.items()
-    }  # fmt: skip
-    return _OF_WORLD | own
-
-
-_KIND = Kind("world", VERSION_MEMBER, VERSION, _members)
+_KIND = Kind("world", VERSION_MEMBER, VERSION, with_blocks(_OF_WORLD, _OF_BLOCK, "s_of", "block"))
 
 
 def write(world: World, path: str) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairmdp.errors import ProblemError
-from fairmdp.model.checks import Floats, Ints, ReadOnly, count_of, first, names_of, refuse
+from fairmdp.model.checks import Floats, Ints, ReadOnly, count_of, first, names_of, numeric, refuse
 from fairmdp.model.mdp import MDP
 from fairmdp.model.transitions import EXACT_SUM_TOL, ROW_SUM_TOL
 
@@ -165,18 +165,13 @@ class Components(ReadOnly):
 
 def rows_of(what: str, values: Any, shape: tuple[int, ...]) -> Floats:
     """Values as float64 rows of a shape; what has that shape itself is one row for all."""
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        raise ProblemError(f"{what} is ragged: its rows have different lengths") from None
-    if array.dtype.kind not in "fiub":
-        raise ProblemError(f"{what} holds {array.dtype}, expected real numbers")
+    array = numeric(what, values)
     if array.shape == shape:
         array = array[None]
     if array.shape[1:] != shape or not len(array):
         wanted = ", ".join(map(str, shape))
         raise ProblemError(f"{what} has shape {array.shape}, expected (rows, {wanted})")
-    return np.ascontiguousarray(array, dtype=np.float64)
+    return np.ascontiguousarray(array)
 
 
 def _transitions(name: str, mdp: MDP, P: Any) -> tuple[Ints, NDArray[np.int32], Floats]:

@@ -22,7 +22,6 @@ shortage_prices, shortage             float    K + G, 2            optional: pri
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
 from os import PathLike
 from typing import Any
 
@@ -44,6 +43,7 @@ from fairmdp.npz import (
     read_arrays,
     shaped,
     text_of,
+    with_blocks,
     write_arrays,
 )  # fmt: skip
 from fairmdp.solution.solution import Status
@@ -76,19 +76,7 @@ _OF_BLOCK = {
     "outcomes": Member(FLOAT, "outcomes"),
 }
 
-
-def _members(found: Collection[str]) -> dict[str, Member]:
-    """The table for as many blocks as a file has."""
-    blocks = 1
-    while f"size.{blocks}" in found:
-        blocks += 1
-    return _OF_PLAN | {
-        f"{name}.{b}": member._replace(size=f"{member.size} of block {b}")
-        for b in range(blocks) for name, member in _OF_BLOCK.items()
-    }  # fmt: skip
-
-
-_KIND = Kind("plan", VERSION_MEMBER, VERSION, _members)
+_KIND = Kind("plan", VERSION_MEMBER, VERSION, with_blocks(_OF_PLAN, _OF_BLOCK, "size", "block"))
 
 
 def write(plan: WorldPlan, path: str | PathLike[str]) -> None:
