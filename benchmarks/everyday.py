@@ -78,6 +78,7 @@ def steps(what):
 def measured(what, source):
     """Seconds of one run of a row in a process of its own, and its status."""
     environment = os.environ | {"PYTHONPATH": f"{source}:{Path(__file__).parents[1]}", "OMP_NUM_THREADS": "1"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
     if what in COMMANDS:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         words = ("import fairmdp",) if COMMANDS[what] is None else (MAIN, *COMMANDS[what])

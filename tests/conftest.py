@@ -22,6 +22,11 @@ settings.register_profile("fuzz", max_examples=10_000, print_blob=True, deadline
 settings.load_profile("quick")
 
 
+# Processes that tests start would compile all of fairmdp's sources again where no bytecode is kept.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+
 def pytest_configure(config):
     if os.environ.get("NUMBA_DISABLE_JIT") == "1":
         from plain_kernels import install
@@ -46,7 +51,12 @@ def run(monkeypatch, tmp_path, capsys):
 
 
 def pytest_collection_modifyitems(items):
-    """Tests of Ray share a cluster, so one worker runs them all."""
+    """Tests of a file share fixtures and loaded kernels, those of Ray a cluster: one worker runs them all.
+
+    Slow ones are handed out last and one by one, so that workers end together.
+    """
     for item in items:
         if item.get_closest_marker("ray"):
             item.add_marker(pytest.mark.xdist_group("ray"))
+        elif item.get_closest_marker("browser") or not item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
