@@ -85,10 +85,10 @@ def test_simulate_in_processes_changes_nothing(run):
 @pytest.mark.parametrize(
     "words, message",
     [
-        (["walks.py"], "this is not JSON"),
-        (["empty.json"], "there is no policy in it"),
+        (["walks.py"], "walks.py: line 2: expected STATE=ACTION, as PRISM's strategies have it"),
+        (["empty.json"], "this is not a policy, nor a solution"),
         (["nowhere.json"], "cannot be read"),
-        (["short.json"], r"policy has shape \(1,\), expected \(4,\)"),
+        (["short.json"], "its policy is over 1 state-action pairs, the model has 4"),
         (["coin.json", "--address", "127.0.0.1:1"], "cannot reach the Ray cluster"),
     ],
 )

@@ -72,7 +72,7 @@ def _unreachable():
         (("--by", "alpha"), "no principle 'alpha'"),
         (("--by", "alpha=1,2"), "alpha takes one number, and there are 2"),
         (("--by", "gini=1,2"), "do not rise"),
-        (("--by", "atkinson=x"), "'x' are no numbers"),
+        (("--by", "atkinson=x"), "'x' are no numbers, expected"),
         (("--over", "north"), "no quota called 'north'"),
         (("--by", "leximin", "--gain", "1"), "leximin takes no weight of the gain"),
     ],

@@ -1,5 +1,6 @@
 """What a notebook shows of results: only where there is one, and nothing that a name could smuggle in."""
 
+import re
 import subprocess
 import sys
 
@@ -16,7 +17,7 @@ def test_results_show_themselves_where_a_notebook_runs(running, shown):
     script = (
         f"import sys, types; sys.modules[{running!r}] = types.ModuleType({running!r})\n"
         "import fairmdp as fm\n"
-        "kinds = fm.Problem, fm.Solution, fm.Frontier, fm.Verdict, fm.FrontierGrid, fm.Comparison\n"
+        "kinds = fm.MDP, fm.Problem, fm.Solution, fm.Policy, fm.Frontier, fm.Verdict, fm.Evaluation, fm.Estimate\n"
         f"sys.exit(any(hasattr(kind, '_repr_html_') is not {shown} for kind in kinds))"
     )
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0
@@ -51,3 +52,26 @@ def test_names_are_escaped():
         notebook.comparison_html(fm.compare(problem)),
     ):
         assert "<b>" not in shown and "&lt;b&gt;" in shown
+
+
+def test_results_with_tables_show_them():
+    solution = fm.solve(THREE)
+    for result, shown in (
+        (fm.Policy.of(THREE, solution), "<td>s1</td><td>a1</td>"),
+        (solution.to_table(), "<th>at least</th>"),
+        (fm.evaluate(THREE, solution), "Evaluation(fair"),
+        (fm.simulate(THREE.mdp, solution, steps=10, runs=2, quotas=THREE.quotas), "<th>share se</th>"),
+    ):
+        assert shown in notebook.tabled_html(result)
+    assert "<td>s1</td><td>a0, a1</td>" in notebook.model_html(THREE.mdp)
+    learned = fm.learn(THREE.mdp.simulator(), THREE.quotas, samples=600)
+    assert f"<p>{learned.claim}" in notebook.estimate_html(learned)
+    assert "<th>marginal</th>" in notebook.welfare_html(fm.solve_welfare(THREE, fm.alpha_fair(1)))
+
+
+def test_the_picture_of_a_frontier_has_axes():
+    curve = fm.frontier(THREE, "s2")
+    picture = notebook.frontier_html(curve)
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", picture)
+    assert texts == ["0", "owed: s2", "0.4737", "0.5263", "gain", "0.1"]
+    assert "at most: s2" in notebook.frontier_html(fm.frontier(THREE, "s2", [0.4, 0.3], bound="at_most"))

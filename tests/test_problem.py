@@ -63,7 +63,7 @@ def changed(array, index, value):
         ({"P": P.astype(object)}, "P holds object"),
         ({"P": np.zeros((0, 2))}, "at least one state and one action"),
         ({"states": ["day", "day"]}, "two states are called 'day'"),
-        ({"states": ["day"]}, "states has 1 names, expected 2"),
+        ({"states": ["day"]}, "states has 1 name, expected 2"),
         ({"states": "ab"}, "states is the single string 'ab'"),
         ({"states": ["day", "a\nb"]}, "printable text"),
         ({"states": ["day", " 3"]}, "has the name ' 3'"),
@@ -409,7 +409,7 @@ def test_arrays_of_quotas_are_the_quotas():
 def test_messages_name_the_offender_and_what_to_do(quotas, words):
     with pytest.raises(ProblemError, match=f"^{re.escape(words)}$"):
         Problem(mdp(), [quota(**changes) for changes in quotas])
-    with pytest.raises(ProblemError, match="^quotas holds a str, expected fairmdp.Quota$"):
+    with pytest.raises(ProblemError, match="^quotas holds a str, expected fairmdp.Quota\n  write Quota"):
         Problem(mdp(), ["night"])
     with pytest.raises(ProblemError, match="^mdp is a list, expected a fairmdp.MDP$"):
         Problem([])
@@ -507,7 +507,7 @@ def test_bounds_read_together_build_one_problem(monkeypatch):
 @pytest.mark.parametrize(
     "changes, words",
     [
-        ({"names": ["a"]}, "quotas has 1 names, expected 2"),
+        ({"names": ["a"]}, "quotas has 1 name, expected 2"),
         ({"lower": [0.1]}, "at_least has shape (1,), expected (2,)"),
         ({"upper": [1.0]}, "at_most has shape (1,), expected (2,)"),
     ],

@@ -247,7 +247,7 @@ def test_an_interrupt_shows_what_was_seen_and_exits_with_4(run, monkeypatch):
             ["three-state", "none.json"],
             "none.json: the quotas were found infeasible, there is no policy to run",
         ),
-        (["jobs", "three.json"], "a policy over 6 state-action pairs, jobs has 111"),
+        (["jobs", "three.json"], "its policy is over 6 state-action pairs, the model has 111"),
         (["three-state", "three.json", "--start", "nowhere"], "there is no state called 'nowhere'"),
     ],
 )

@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from difflib import get_close_matches
 from os import PathLike
 from typing import BinaryIO, NamedTuple
 
@@ -35,6 +36,8 @@ def reading(path: str | PathLike[str]) -> Iterator[BinaryIO]:
             # Not through open() alone: a pipe would block, a device never end.
             _refuse_special(os.stat(path))
             file = open(path, "rb")
+        except FileNotFoundError:
+            raise FormatError(f"cannot be read: there is no such file{_similar(path)}") from None
         except (OSError, ValueError) as error:
             raise _failure("read", error) from None
         with file:
@@ -163,6 +166,15 @@ def _failure(what: str, error: OSError | ValueError) -> FormatError:
     if what == "written" and isinstance(error, FileNotFoundError):
         return FormatError("cannot be written: there is no such folder")
     return FormatError(f"cannot be {what}: {error.strerror or error}")
+
+
+def _similar(path: str) -> str:
+    """Ending of a message about a file that is not there: which one of its folder may be meant."""
+    folder, name = os.path.split(path)
+    with suppress(OSError, ValueError):
+        near = get_close_matches(name, os.listdir(folder or "."), n=1, cutoff=0.8)
+        return f"; did you mean {os.path.join(folder, near[0])!r}?" if near else ""
+    return ""
 
 
 def _sync_folder(folder: str) -> None:

@@ -26,9 +26,11 @@ def open_backend(problem: Problem | DeviceProblem, device: str = "cpu") -> Backe
         return backends.CpuBackend(problem)
     if isinstance(problem, backends.DeviceProblem):
         return backends.CudaBackend(problem)
-    raise ProblemError(
-        f"solve takes a Problem, not {type(problem).__name__}\n  make one: Problem(mdp, quotas)"
-    )
+    if isinstance(problem, str):
+        advice = "read a file with fairmdp.load; ready-made problems are functions of fairmdp.scenarios"
+    else:
+        advice = "make one: Problem(mdp, quotas)"
+    raise ProblemError(f"solve takes a Problem, not {type(problem).__name__}\n  {advice}")
 
 
 def check_device(device: str) -> bool:

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order
 
 from fairmdp.errors import ProblemError
-from fairmdp.model.checks import Bools, Floats, Ints, count_of, real_vector
+from fairmdp.model.checks import Bools, Floats, Ints, count_of, numeric, real_vector
 from fairmdp.model.labels import Labelled
 from fairmdp.model.mdp import MDP
 from fairmdp.model.transitions import ROW_SUM_TOL
@@ -83,7 +83,11 @@ def ladder(mdp: Labelled, pi: Floats) -> Floats:
 
 def checked_policy(mdp: Labelled, policy: ArrayLike) -> Floats:
     """The policy, if it is a distribution over the actions of every state."""
-    pi = real_vector("policy", policy, mdp.n_pairs)
+    pi = numeric("policy", policy)
+    if pi.shape != (mdp.n_pairs,):
+        raise ProblemError(
+            f"policy has shape {pi.shape}, expected ({mdp.n_pairs},), one number for each state-action pair"
+        )
     bad = ~(np.isfinite(pi) & (pi >= 0))
     if bad.any():
         i = int(np.argmax(bad))

@@ -12,8 +12,7 @@ from fairmdp import io, views
 from fairmdp.cli.exit_codes import INFEASIBLE, SOLVED, STOPPED
 from fairmdp.cli.options import (
     POSITIVE,
-    check_folder,
-    check_policy_file,
+    check_file,
     json_option,
     option,
     options,
@@ -65,9 +64,9 @@ def audit(source: io.Source, policy_file: str | None, options: _Options) -> None
     fairmdp audit three-state today.csv --mended tomorrow.csv
     fairmdp audit records.csv --quota 'ward_b>=0.25' --mended tomorrow.csv
     """
-    check_folder("--csv", options.csv_file)
-    check_folder("--out", options.out)
-    check_policy_file("--mended", options.mended)
+    check_file("--csv", options.csv_file)
+    check_file("--out", options.out, ".json")
+    check_file("--mended", options.mended, ".csv", ".json")
     if policy_file is None:
         sys.exit(_audit_records(source, options))
     problem = source.problem()

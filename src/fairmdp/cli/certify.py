@@ -55,8 +55,9 @@ def certify(
     """Say whether the policy of SOLUTION meets the quotas on SOURCE, from fresh samples of it.
 
     SOURCE is what learn takes, module:name of a simulator or a problem; SOLUTION is the file that learn or
-    solve has kept with --out. Each quota is fair, not fair or undecided, with probability 1 - delta for all
-    of them. Samples of the training are not looked at: a seed gives learn and certify different ones.
+    solve has kept with --out, or a policy in any file that audit reads. Each quota is fair, not fair or
+    undecided, with probability 1 - delta for all of them. Samples of the training are not looked at: a seed
+    gives learn and certify different ones.
 
     Exit codes: 0 fair, 3 not fair, 4 undecided.
 
@@ -65,11 +66,17 @@ def certify(
     fairmdp certify three-state three.json --samples 1000000
     """
     simulator, problem = source.simulator()
-    policy, bar = io.read_kept(solution_file, mixtures=False)["policy"], progress(as_json)
+    policy = fm.Policy.of(problem, io.read_kept(problem, solution_file))
+    if policy.is_mixture:
+        raise fm.ProblemError(
+            f"{solution_file}: this is a mixture of policies, and one is certified at a time\n"
+            "  in Python, give fm.certify each of Solution.load(path).ends.policies"
+        )
+    bar = progress(as_json)
     with opened(**where) as engine:
         proof = fm.certify(
-            simulator, policy, problem.quotas, samples=samples, delta=delta, rigorous=rigorous, seed=seed,
-            progress=bar, engine=engine,
+            simulator, policy.array, problem.quotas, samples=samples, delta=delta, rigorous=rigorous,
+            seed=seed, progress=bar, engine=engine,
         )  # fmt: skip
     if bar is not None:
         click.echo(err=True)

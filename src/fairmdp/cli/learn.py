@@ -16,7 +16,7 @@ from fairmdp import files, io, views
 from fairmdp.cli.certify import progress
 from fairmdp.cli.engine import engine_options, opened
 from fairmdp.cli.exit_codes import INFEASIBLE, SOLVED, STOPPED
-from fairmdp.cli.options import check_folder, check_policy_file, option, options, problem_options
+from fairmdp.cli.options import check_file, option, options, problem_options
 from fairmdp.cli.words import FILE, Count
 from fairmdp.learning import METHODS
 
@@ -92,8 +92,8 @@ def learn(
     fairmdp learn jobs --names-only --by nash --samples 50000
     fairmdp learn records.csv --quota 'ward_b>=0.25' -o learned.json
     """
-    check_folder("--out", out)
-    check_policy_file("--policy", policy_file)
+    check_file("--out", out, ".json")
+    check_file("--policy", policy_file, ".csv", ".json")
     logged = source.log()
     if logged is not None:
         log, problem = logged

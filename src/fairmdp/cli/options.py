@@ -141,14 +141,11 @@ def save_bytes(path: str, content: bytes, quiet: bool) -> None:
         click.echo(f"  saved   {path}")
 
 
-def check_policy_file(option: str, file: str | None) -> None:
-    """Raise where a policy cannot be written in the end, for its name or for want of a folder."""
-    check_folder(option, file)
-    if file is not None and Path(file).suffix.lower() not in (".csv", ".json"):
-        raise click.UsageError(f"{option} {file}: expected a name that ends in .csv or .json")
-
-
-def check_folder(option: str, file: str | None) -> None:
-    """Raise where a file cannot be written in the end because there is no such folder."""
-    if file is not None and not Path(file).absolute().parent.is_dir():
+def check_file(option: str, file: str | None, *endings: str) -> None:
+    """Raise where a file cannot be written in the end: for its name, or because there is no such folder."""
+    if file is None:
+        return
+    if not Path(file).absolute().parent.is_dir():
         raise click.UsageError(f"{option} {file}: there is no such folder")
+    if endings and Path(file).suffix.lower() not in endings:
+        raise click.UsageError(f"{option} {file}: expected a name that ends in {' or '.join(endings)}")

@@ -10,7 +10,7 @@ import click
 
 import fairmdp as fm
 from fairmdp import files, io, views
-from fairmdp.cli.options import option, options, problem_options
+from fairmdp.cli.options import check_file, option, options, problem_options
 from fairmdp.cli.words import FILE
 
 
@@ -44,6 +44,7 @@ def report(source: io.Source, solution_file: str, options: _Options) -> None:
     fairmdp solve clinic.toml -o clinic.solution.json
     fairmdp report clinic.toml clinic.solution.json -o clinic.html --unit-reward EUR --unit-time hour
     """
+    check_file("--out", options.out, ".html", ".htm")
     problem, solution = source.problem(), fm.Solution.load(solution_file)
     date = datetime.date.today().isoformat() if options.date is None else options.date
     occasion = views.Occasion(date, options.author, options.unit_reward, options.unit_time)

@@ -45,7 +45,8 @@ class _Options:
 def simulate(source: io.Source, solution_file: str, options: _Options, **where: Any) -> None:
     """Run the policy of SOLUTION on SOURCE; shares with error bars, beside the exact ones if they are known.
 
-    SOURCE is a problem, or module:name of a simulator; SOLUTION is what solve or learn has kept with --out.
+    SOURCE is a problem, or module:name of a simulator; SOLUTION is what solve or learn has kept with --out,
+    or a policy in any file that audit reads.
     A share after finitely many steps scatters around its long-run value, so that a quota without room to
     spare is missed by about half of the runs however long they are. The last columns show this.
 
@@ -54,6 +55,7 @@ def simulate(source: io.Source, solution_file: str, options: _Options, **where: 
     \b
     fairmdp solve three-state -o three.json
     fairmdp simulate three-state three.json --steps 1000
+    fairmdp simulate three-state policy.csv
     fairmdp solve job-server -o plan.npz
     fairmdp simulate job-server plan.npz --steps 20000 --window 50
     """
@@ -65,21 +67,16 @@ def simulate(source: io.Source, solution_file: str, options: _Options, **where: 
             steps=options.steps, seed=options.seed, as_json=options.as_json,
         )  # fmt: skip
     simulator, problem = source.simulator()
-    kept = io.read_kept(solution_file)
-    solution = None if "fairmdp_estimate" in kept else fm.Solution.load(solution_file)
-    if len(kept["policy"]) != problem.mdp.n_pairs:
-        raise fm.ProblemError(
-            f"{solution_file} has a policy over {len(kept['policy'])} state-action pairs, "
-            f"{source.target} has {problem.mdp.n_pairs}\n  name the problem as you did when it was solved"
-        )
+    kept = io.read_kept(problem, solution_file)
+    solution = kept if isinstance(kept, fm.Solution) else None
     if source.start is not None and (solution is None or solution.provenance["problem"] != problem.digest):
         simulator, problem = replace(source, start=None).simulator()  # it was solved for another start
     known = isinstance(simulator, ModelSimulator)
     model = problem.mdp if known else simulator
     with opened(**where) as engine:
         seen = fm.simulate(
-            model, kept["policy"] if solution is None else solution, steps=options.steps, runs=options.runs,
-            seed=options.seed, starts=source.start, quotas=problem.quotas, engine=engine,
+            model, kept, steps=options.steps, runs=options.runs, seed=options.seed, starts=source.start,
+            quotas=problem.quotas, engine=engine,
         )  # fmt: skip
     odd = () if solution is None or not known else fm.surprises(problem, solution, seen)
     data = views.simulation_data(problem, seen, solution, odd)

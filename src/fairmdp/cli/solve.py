@@ -17,8 +17,7 @@ from fairmdp.cli.exit_codes import OF_STATUS
 from fairmdp.cli.mirror import run_mirror
 from fairmdp.cli.options import (
     POSITIVE,
-    check_folder,
-    check_policy_file,
+    check_file,
     figure_option,
     json_option,
     option,
@@ -106,14 +105,14 @@ def solve(source: io.Source, options: _Options) -> None:
     fairmdp solve garnet --param n_states=1000000 --device cuda
     fairmdp solve job-server -p clients=100000 --csv clients.csv -o plan.npz
     """
-    check_folder("--out", options.out)
     world = source.world()
+    check_file("--out", options.out, *([".json"] if world is None else []))
     if world is not None:
         return _solve_world(source, world, options)
     if options.csv_file is not None:
         raise click.UsageError("--csv is for worlds\n  --policy writes the policy of a problem as .csv")
-    check_folder("--strategy", options.strategy)
-    check_policy_file("--policy", options.policy)
+    check_file("--strategy", options.strategy)
+    check_file("--policy", options.policy, ".csv", ".json")
     quiet = options.as_json
     problem = source.problem()
     solution = _solved(problem, options)

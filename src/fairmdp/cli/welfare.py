@@ -14,8 +14,7 @@ from fairmdp.cli.exit_codes import OF_STATUS
 from fairmdp.cli.frontier import values_of
 from fairmdp.cli.options import (
     POSITIVE,
-    check_folder,
-    check_policy_file,
+    check_file,
     json_option,
     option,
     options,
@@ -74,8 +73,8 @@ def welfare(source: io.Source, options: _Options) -> None:
     fairmdp verify jobs fair.json
     fairmdp welfare jobs --names-only --along alpha --values 0,1,2,8 --csv path.csv
     """
-    check_folder("--out", options.out)
-    check_policy_file("--policy", options.policy)
+    check_file("--out", options.out, ".json")
+    check_file("--policy", options.policy, ".csv", ".json")
     problem = source.problem()
     if options.names_only:
         problem = problem.with_sets_unbounded()

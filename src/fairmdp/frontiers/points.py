@@ -19,7 +19,7 @@ from fairmdp.certificate import reward_scale
 from fairmdp.errors import ProblemError
 from fairmdp.frontiers.curve import SAME, Frontier
 from fairmdp.frontiers.family import ALL, Family
-from fairmdp.model.checks import Floats, check_count
+from fairmdp.model.checks import Floats, as_share, check_count
 from fairmdp.model.problem import Problem
 from fairmdp.model.quota_text import with_named
 from fairmdp.solution.solution import Remark, Solution, Status
@@ -194,7 +194,9 @@ def checked_values(family: Family, values: Iterable[float]) -> Floats:
         least = "that are not negative" if family.first == 0 else f"from {family.first:.12g} {_WAYS[way]}"
         raise ProblemError(f"values must be numbers {least}, at least one")
     if family.is_share and asked[-1] > 1:
-        raise ProblemError(f"{asked[-1]:.12g} is no share, expected values from 0 to 1\n  write 25 % as 0.25")
+        raise ProblemError(
+            f"{asked[-1]:.12g} is no share, expected values from 0 to 1\n  {as_share(float(asked[-1]))}"
+        )
     return asked
 
 

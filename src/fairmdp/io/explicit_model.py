@@ -22,7 +22,7 @@ from scipy.sparse import csr_array
 
 from fairmdp.errors import FormatError, ProblemError
 from fairmdp.files import naming, read_bytes, write_together
-from fairmdp.model.checks import Floats, Ints
+from fairmdp.model.checks import Floats, Ints, there_are
 from fairmdp.model.mdp import MDP
 from fairmdp.model.problem import Problem
 from fairmdp.model.quota import Quota
@@ -87,7 +87,7 @@ def pick_reward(names: Sequence[str], wanted: str | None) -> int | None:
     """Number of the reward structure to use; None where there is none."""
     if wanted is not None:
         if wanted not in names:
-            there = f"; there are {', '.join(names)}" if names else "; there is none at all"
+            there = there_are(names, wanted) or "; there is none at all"
             raise FormatError(f"there is no reward structure called {wanted!r}{there}")
         return names.index(wanted)
     if len(names) > 1:

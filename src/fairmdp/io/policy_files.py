@@ -20,6 +20,7 @@ import numpy as np
 
 from fairmdp.errors import FormatError, ProblemError
 from fairmdp.files import naming, read_bytes
+from fairmdp.model.columns import SPREADSHEETS
 from fairmdp.model.mdp import MDP
 from fairmdp.model.problem import Problem
 from fairmdp.policy.policy import Policy
@@ -27,7 +28,7 @@ from fairmdp.solution.file import MAX_BYTES, parsed
 from fairmdp.solution.solution import Solution
 
 _SHARE = re.compile(r"(?:^|\+)([0-9.eE+-]+):")  # what begins a part of PRISM's mix
-_OURS = ("fairmdp_policy", "fairmdp_solution")
+_NO_POLICIES = (".toml", ".npz", ".drn", ".umb", ".parquet", ".html", *SPREADSHEETS)
 
 
 def read_policy(problem: Problem, path: str | PathLike[str]) -> Policy:
@@ -48,9 +49,34 @@ def read_policy(problem: Problem, path: str | PathLike[str]) -> Policy:
             given: Any = Policy.load(path)
         elif ending == ".json":
             given = _of_json(problem.mdp, path)
+        elif ending in _NO_POLICIES:
+            raise FormatError(
+                f"a file {ending} holds no policy\n  give a .csv, a .json or a strategy of PRISM"
+            )
         else:
             given = _of_prism(problem.mdp, _text(path))
         return Policy.of(problem, given)
+
+
+def read_kept(problem: Problem, path: str | PathLike[str]) -> Solution | Policy:
+    """Read a solution that has a policy for a problem, or a policy from any other file that holds one."""
+    path = os.fsdecode(path)
+    if os.path.splitext(path)[1].lower() == ".json":
+        with naming(path):
+            raw = parsed(read_bytes(path, MAX_BYTES))
+            kept = raw.get("policy") if isinstance(raw, dict) else None
+            if isinstance(raw, dict) and raw.get("status") == "infeasible":
+                raise ProblemError("the quotas were found infeasible, there is no policy to run")
+            if isinstance(kept, list) and len(kept) != problem.mdp.n_pairs:
+                pairs = f"{len(kept)} state-action pairs, the model has {problem.mdp.n_pairs}"
+                raise ProblemError(
+                    f"its policy is over {pairs}\n  name the problem as you did when it was solved"
+                )
+        if isinstance(raw, dict) and "fairmdp_solution" in raw:
+            solution = Solution.load(path)
+            if solution.has_policy:
+                return solution
+    return read_policy(problem, path)
 
 
 def _of_json(mdp: MDP, path: str) -> Any:

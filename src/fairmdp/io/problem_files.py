@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from os import PathLike
 from types import ModuleType
 
@@ -18,6 +18,7 @@ from fairmdp.errors import FormatError, ProblemError
 from fairmdp.files import naming, read_bytes
 from fairmdp.io import npz_world
 from fairmdp.io.toml_text import MAX_BYTES
+from fairmdp.model.columns import SPREADSHEETS
 from fairmdp.model.problem import Problem
 from fairmdp.npz import member_in
 from fairmdp.world.world import World
@@ -32,6 +33,7 @@ _FORMATS = {
 
 
 _WORLD_FORMATS = {".toml": "toml_world", ".npz": "npz_world"}
+_WRITTEN = (".toml", ".npz", ".tra", ".drn")
 _CHOOSING = (".tra", ".drn", ".umb")
 _HEAD_OF_WORLD = re.compile(rb"^\s*fairmdp_world\s*=", re.MULTILINE)
 TABLES = (".csv", ".tsv", ".parquet")
@@ -143,17 +145,29 @@ def save(problem: Problem | World, path: str | PathLike[str]) -> None:
     """
     if not isinstance(problem, Problem | World):
         raise ProblemError(f"problem is a {type(problem).__name__}, expected a fairmdp.Problem or World")
-    formats, called = (_FORMATS, "problems") if isinstance(problem, Problem) else (_WORLD_FORMATS, "worlds")
     path = os.fsdecode(path)
     with naming(path):
-        _format_of(path, formats, called).write(problem, path)
+        if isinstance(problem, Problem):
+            _format_of(path, offered=_WRITTEN).write(problem, path)
+        else:
+            _format_of(path, _WORLD_FORMATS, "worlds").write(problem, path)
 
 
-def _format_of(path: str, formats: Mapping[str, str] = _FORMATS, called: str = "problems") -> ModuleType:
-    ending = os.path.splitext(path)[1]
-    if ending.lower() not in formats:
-        raise FormatError(
-            f"the ending {ending!r} is not a format of {called}, expected {' or '.join(formats)}"
-        )
-    form: ModuleType = getattr(io, formats[ending.lower()])
+def _format_of(
+    path: str,
+    formats: Mapping[str, str] = _FORMATS,
+    called: str = "problems",
+    offered: Iterable[str] | None = None,
+) -> ModuleType:
+    """Module of the format that a name's ending says; a message offers those that will do."""
+    ending = os.path.splitext(path)[1].lower()
+    if ending not in formats:
+        what = f"the ending {ending!r} is not a format of {called}" if ending else "the name has no ending"
+        advice = ""
+        if ending in SPREADSHEETS:
+            advice = "\n  save the sheet as CSV (UTF-8)"
+        elif not ending and offered is None:
+            advice = "\n  ready-made ones are functions of fairmdp.scenarios"
+        raise FormatError(f"{what}, expected {' or '.join(offered or formats)}{advice}")
+    form: ModuleType = getattr(io, formats[ending])
     return form

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from fairmdp.errors import FairMDPError, FormatError, ProblemError, SourceError
-from fairmdp.files import naming, read_bytes
+from fairmdp.errors import FairMDPError, ProblemError, SourceError
+from fairmdp.files import naming
 from fairmdp.io.problem_files import LANGUAGES, TABLES, is_world, load, load_world
-from fairmdp.model.checks import closest, there_are
+from fairmdp.model.checks import closest, counted, line_of, there_are
 from fairmdp.model.columns import table_of
 from fairmdp.model.mdp import MDP
 from fairmdp.model.problem import Problem
@@ -28,7 +27,6 @@ from fairmdp.model.simulator import CheckedSimulator, Simulator, shell_model
 from fairmdp.model.tables import DURATION, ROLES, groups_of, groups_of_states
 from fairmdp.records import LOG_ROLES, Log, log_of
 from fairmdp.scenarios import SCENARIOS, WORLDS
-from fairmdp.solution.file import MAX_BYTES
 from fairmdp.world.world import World
 
 _TAKE_WORLDS = "this is for problems: solve, verify and frontier take worlds"
@@ -49,7 +47,8 @@ class Source:
     rho : str or None
         One least share per state, with commas between them.
     quotas : tuple of str
-        Bounds as `parse_quotas` takes them; a later one of the same name adds to the earlier.
+        Bounds as `parse_quotas` takes them; a later one of the same name adds to the earlier, or
+        takes its place where both bound the same side.
     shown : str
         What its user calls a file that was sent.
     reward : str or None
@@ -229,8 +228,8 @@ class Source:
                 f"{self.target!r} names a simulator: these are for `fairmdp learn` and `certify`"
             )
         raise SourceError(
-            f"{self.target} is a {type(found).__name__}, expected a fairmdp.MDP, a fairmdp.Problem, or a "
-            "function that makes one"
+            f"{self.target} is of the type {type(found).__name__}, expected a fairmdp.MDP, "
+            "a fairmdp.Problem, or a function that makes one"
         )
 
     def _made(self) -> Any:
@@ -238,6 +237,8 @@ class Source:
         module, _, name = self.target.partition(":")
         if module.endswith(".py"):
             raise SourceError(f"a module is named without .py: write {module.removesuffix('.py')}:{name}")
+        if not module or not name:
+            raise SourceError(f"{self.target!r}: expected module:name of something in Python")
         found = _imported(module, name)
         if isinstance(found, type) or (not hasattr(found, "sample") and callable(found)):
             return built(found, f"{module}:{name}", self.params)
@@ -278,12 +279,21 @@ def built(make: Callable[..., Any], name: str, params: tuple[str, ...]) -> Any:
             taken = ", ".join(known) or "none"
             raise SourceError(f"--param {text!r}: {name} takes {taken}, as key=value{meant}")
         values[key] = parse_like(known[key].default, value, f"--param {key}")
+    if lacking := [key for key, each in known.items() if _is_due(each) and key not in values]:
+        raise SourceError(f"{name} needs {', '.join(lacking)}: give it as -p {lacking[0]}=...")
     try:
         return make(**values)
     except (FairMDPError, MemoryError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        raise ProblemError(f"{name} made nothing, it raised {type(error).__name__}: {error}") from error
+        raised = f"{type(error).__name__}: {error}{line_of(error)}"
+        raise ProblemError(f"{name} made nothing, it raised {raised}") from error
+
+
+def _is_due(parameter: inspect.Parameter) -> bool:
+    """Whether a function cannot be called without this parameter."""
+    variable = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    return parameter.default is parameter.empty and not variable
 
 
 def parse_like(default: Any, text: str, where: str) -> Any:
@@ -318,32 +328,10 @@ def number(text: str, where: str) -> float:
         raise SourceError(f"{where}: {text!r} is not a number") from None
 
 
-def read_kept(path: str, *, mixtures: bool = True) -> Mapping[str, Any]:
-    """What a file of `solve` or `learn` holds; its policy is there for certain, or those of a mixture."""
-    try:
-        kept = json.loads(read_bytes(path, MAX_BYTES))
-    except FormatError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"{path}: this is not JSON: {error}") from None
-    if isinstance(kept, dict) and kept.get("status") == "infeasible":
-        raise ProblemError(f"{path}: the quotas were found infeasible, there is no policy to run")
-    policy = kept.get("policy") if isinstance(kept, dict) else None
-    if isinstance(policy, list) and isinstance(kept.get("ends"), dict) and "policies" in kept["ends"]:
-        if not mixtures:
-            raise ProblemError(
-                f"{path}: this is a mixture of policies, and one is certified at a time\n"
-                "  in Python, give fm.certify each of Solution.load(path).ends.policies"
-            )
-        return kept
-    if not isinstance(policy, list) or not all(isinstance(share, int | float) for share in policy):
-        raise FormatError(f"{path}: there is no policy in it\n  give a file that solve or learn has kept")
-    return kept
-
-
 def _one_each(problem: Problem, shares: list[float]) -> list[float]:
     if len(shares) != problem.mdp.n_states:
-        raise SourceError(f"--rho has {len(shares)} shares, the model has {problem.mdp.n_states} states")
+        states = counted(problem.mdp.n_states, "state")
+        raise SourceError(f"--rho has {counted(len(shares), 'share')}, the model has {states}")
     return shares
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fairmdp.errors import FormatError
+from fairmdp.model.checks import closest
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -62,19 +63,33 @@ def checked(
         raise misfit((field,), f"this field is missing; a {called} file begins with {field} = {version}")
     if type(given) is not int or given != version:
         raise misfit((field,), f"this is format {shown(given)}, expected {version}")
+    form = schema()
     try:
-        return schema().model_validate(raw)
+        return form.model_validate(raw)
     except ValidationError as error:
-        raise _first_misfit(error) from None
+        raise _first_misfit(error, _fields(form)) from None
 
 
-def _first_misfit(error: ValidationError) -> FormatError:
-    first, *others = error.errors(include_url=False)
-    kind = first["type"]
+def _fields(form: type[BaseModel]) -> list[str]:
+    """Names of the fields of a form and of those inside it."""
+    shape = form.model_json_schema()
+    return list(
+        dict.fromkeys(
+            key for part in (shape, *shape.get("$defs", {}).values()) for key in part.get("properties", ())
+        )
+    )
+
+
+def _first_misfit(error: ValidationError, known: Sequence[str]) -> FormatError:
+    def misspelt(each: Any) -> str | None:
+        return closest(str(each["loc"][-1]), known) if each["type"] == "extra_forbidden" else None
+
+    first, *others = sorted(error.errors(include_url=False), key=lambda each: misspelt(each) is None)
+    kind, meant = first["type"], misspelt(first)
     if kind == "missing":
         what = "this field is missing"
     elif kind == "extra_forbidden":
-        what = "there is no such field"
+        what = "there is no such field" + (f"; did you mean {meant!r}?" if meant else "")
     else:
         what = f"expected {_EXPECTED[kind]}, got {shown(first['input'])}"
     if others:

@@ -13,9 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from fairmdp.chains.policy import checked_policy
 from fairmdp.errors import ProblemError
 from fairmdp.learning.counts import Counts, Engine, Seed, seed_stream
 from fairmdp.learning.estimate import CertifiedPolicy, Inquiry, Intervals, Judgement, Told
@@ -26,6 +24,7 @@ from fairmdp.model.mdp import MDP
 from fairmdp.model.problem import Problem
 from fairmdp.model.quota import Quota
 from fairmdp.model.simulator import CheckedSimulator, Simulator, shell_model
+from fairmdp.policy.policy import Policy
 
 CERTIFYING = 1
 """Key of the stream of seeds of certificates; learning has one of its own."""
@@ -37,7 +36,7 @@ _OUT_OF_REACH = 1e15  # samples that nobody draws
 
 def certify(
     simulator: Simulator,
-    policy: ArrayLike,
+    policy: Any,
     quotas: Iterable[Quota],
     *,
     samples: int,
@@ -65,7 +64,7 @@ def certify(
     simulator, quotas
         As for `learn`.
     policy
-        Probability of each pair given its state, (SA,).
+        Probability of each pair given its state, (SA,), or whatever else `Policy.of` takes, but no mixture.
     samples
         Budget of fresh samples, at least 1000.
     delta
@@ -103,7 +102,7 @@ def certify(
     check_delta(delta)
     checked = CheckedSimulator(simulator)
     owed = Problem(shell_model(checked), quotas)
-    pi = checked_policy(owed.mdp, policy)
+    pi = Policy.of(owed.mdp, policy).array
     _check_samples(samples)
     _check_training(owed.mdp, training)
     # A bound on the best gain takes half of the level, where there is one.

@@ -5,10 +5,12 @@ What has been checked stays as it was: `ReadOnly` keeps the arrays of a record f
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from functools import cached_property, wraps
+from traceback import extract_tb
 from typing import Any, NoReturn
 
 import numpy as np
@@ -23,11 +25,23 @@ Bools = NDArray[np.bool_]
 
 _NEAR = 0.7  # similarity from which a name may have been meant
 _MOST_COMPARED = 5000  # names that a misspelt one is compared with, which takes 0.1 s
+_LEAST_BEGUN = 3  # letters that say which longer name is meant
 
 
 def refuse(what: str, where: str, advice: str) -> NoReturn:
     """Raise: what is wrong and by how much; where and how often; what to do."""
     raise ProblemError(f"{what}\n  {where}\n  {advice}")
+
+
+def line_of(error: BaseException) -> str:
+    """Ending of a message about code of the user's that raised: the file and the line where it did."""
+    frames = extract_tb(error.__traceback__)[1:]  # the first one is our own, which called it
+    return f" ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})" if frames else ""
+
+
+def as_share(value: float) -> str:
+    """Advice for whoever wrote a percentage where a share is expected."""
+    return f"write {value:g} % as {value / 100:g}" if 2 <= value <= 100 else "write 25 % as 0.25"
 
 
 def count_of(count: Any, total: int, what: str) -> str:
@@ -50,10 +64,23 @@ def there_are(names: Sequence[str] | None, wanted: str = "") -> str:
 
 
 def closest(wanted: str, names: Sequence[str]) -> str | None:
-    """Name that is nearest to what somebody wrote, whatever its capitals; None where none is near."""
-    by_small = {name.casefold(): name for name in names[:_MOST_COMPARED]}
-    near = get_close_matches(wanted.casefold(), by_small, n=1, cutoff=_NEAR)
-    return by_small[near[0]] if near else None
+    """Name that is nearest to what somebody wrote; None where none is near, or begins like it.
+
+    Capitals only decide between names that are otherwise the same.
+    """
+    small, names = wanted.casefold(), names[:_MOST_COMPARED]
+    near = get_close_matches(small, [name.casefold() for name in names], n=1, cutoff=_NEAR)
+    if near:
+        same = [name for name in names if name.casefold() == near[0]]
+        return max(same, key=lambda name: SequenceMatcher(None, name, wanted).ratio())
+    begun = [name for name in names if _begins(small, name.casefold())]
+    return begun[0] if len(begun) == 1 else None
+
+
+def _begins(one: str, other: str) -> bool:
+    """Whether the shorter of two words is how the longer one begins."""
+    short, long = sorted((one, other), key=len)
+    return len(short) >= _LEAST_BEGUN and long.startswith(short)
 
 
 def names_of(what: str, names: Iterable[str] | None, count: int | None = None) -> tuple[str, ...] | None:
@@ -67,7 +94,7 @@ def names_of(what: str, names: Iterable[str] | None, count: int | None = None) -
     except TypeError:
         raise ProblemError(f"{what} is {names!r}, expected a list of names") from None
     if count is not None and len(names) != count:
-        raise ProblemError(f"{what} has {len(names)} names, expected {count}")
+        raise ProblemError(f"{what} has {counted(len(names), 'name')}, expected {count}")
     for name in names:
         if not isinstance(name, str) or not name or not name.isprintable() or name != name.strip():
             raise ProblemError(f"{what} has the name {name!r}, expected printable text without outer spaces")

@@ -23,7 +23,7 @@ from fairmdp.model.checks import Floats, first, there_are
 MAX_BYTES = 2**31 - 1
 """Largest table file that is read."""
 
-_SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
+SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 _DELIMITERS = ",;\t"
 
 
@@ -49,9 +49,14 @@ class Table:
         found = self.named(wanted)
         if found is None:
             known = there_are(list(self.columns), wanted) or "; there are no columns at all"
+            records = (
+                "\n  without probabilities these may be records of what was done: fairmdp learn, fairmdp.Log"
+            )
+            option = "--reward NAME" if role == "reward" else f"-p {role}=NAME"
             raise ProblemError(
                 f"there is no column {wanted!r}{known}\n"
-                f"  say which column it is: columns={{{role!r}: ...}}, or -p {role}=... on the command line"
+                f"  say which column it is: columns={{{role!r}: ...}}, or {option} on the command line"
+                f"{records if role == 'probability' else ''}"
             )
         return found
 
@@ -118,7 +123,7 @@ def _from_file(path: str) -> Table:
     ending = os.path.splitext(path)[1].lower()
     if ending == ".parquet":
         return _checked(Table(table_of(_parquet(path)).columns, lambda k: f"row {k} (from 0)"))
-    if ending in _SPREADSHEETS:
+    if ending in SPREADSHEETS:
         raise FormatError(f"a spreadsheet ({ending}) is not read\n  save its sheet as CSV (UTF-8)")
     return _from_csv(read_bytes(path, MAX_BYTES))
 

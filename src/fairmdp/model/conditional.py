@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fairmdp.errors import ProblemError
-from fairmdp.model.checks import Floats, Ints, ReadOnly
+from fairmdp.model.checks import Floats, Ints, ReadOnly, as_share
 
 VOID = 1e-9
 """Share of time up to which a condition is void: nothing is said of parts of so little."""
@@ -68,7 +68,7 @@ def within_condition(members: Ints, of: Ints, bound: float, *, least: bool) -> I
     if within.size == of.size:
         raise ProblemError("all of of is in its set\n  of that time, its part is always 1")
     if not 0 <= bound <= 1:
-        raise ProblemError(f"its bound is {bound!r}, expected a part between 0 and 1\n  write 25 % as 0.25")
+        raise ProblemError(f"its bound is {bound!r}, expected a part between 0 and 1\n  {as_share(bound)}")
     if bound == 1 and not least:
         raise ProblemError("at_most=1 asks for nothing\n  write at_least=0 to have its part reported")
     return within

@@ -86,4 +86,6 @@ def _numbers(text: str, rest: str) -> list[float]:
     try:
         return [float(part) for part in rest.split(",")]
     except ValueError:
-        raise ProblemError(f"{text!r}: {rest!r} are no numbers with commas between them") from None
+        raise ProblemError(
+            f"{text!r}: {rest!r} are no numbers, expected some with commas between them"
+        ) from None

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from fairmdp.errors import ProblemError
-from fairmdp.model.checks import refuse
+from fairmdp.model.checks import line_of, refuse
 from fairmdp.model.transitions import ROW_SUM_TOL, SINGLE_SUM_TOL
 
 _CONTRACT = "return ({next: probability, ...}, reward), or a list of (probability, next, reward)"
@@ -43,7 +43,8 @@ def called(call: str, function: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return function(*arguments)
     except Exception as error:
-        raise ProblemError(f"{call} raised {type(error).__name__}: {error}") from error
+        raised = f"{type(error).__name__}: {error}{line_of(error)}"
+        raise ProblemError(f"{call} raised {raised}") from error
 
 
 def mistake(state: Hashable, action: Hashable, what: str) -> NoReturn:

@@ -18,6 +18,7 @@ from fairmdp.model.checks import (
     Floats,
     Ints,
     ReadOnly,
+    as_share,
     count_of,
     counted,
     first,
@@ -519,7 +520,7 @@ class Problem(ReadOnly):
                 refuse(
                     f"quota {self.names[k]} has {what} {float(bound[k])!r}, expected a share between 0 and 1",
                     f"{count_of(bad.sum(), bound.size, 'quotas')} out of range",
-                    "write 25 % as 0.25",
+                    as_share(float(bound[k])),
                 )
         bad = low > high
         if (k := first(bad)) is not None:

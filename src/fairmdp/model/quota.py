@@ -92,7 +92,8 @@ class Quota(ReadOnly):
             )
         for what, bound in (("at_least", self.at_least), ("at_most", self.at_most)):
             if bound is not None and (isinstance(bound, bool) or not isinstance(bound, Real)):
-                raise ProblemError(f"quota {self.name}: {what} is {bound!r}, expected a number")
+                advice = "\n  write 25 % as 0.25" if isinstance(bound, str) and "%" in bound else ""
+                raise ProblemError(f"quota {self.name}: {what} is {bound!r}, expected a number{advice}")
         if not isinstance(self.expected, bool):
             raise ProblemError(f"quota {self.name}: expected is {self.expected!r}, expected True or False")
         if self.of is not None and (self.weights is not None or None not in (self.at_least, self.at_most)):
@@ -109,12 +110,15 @@ class Quota(ReadOnly):
 
 def checked_quotas(quotas: Iterable[Quota]) -> tuple[Quota, ...]:
     """Quotas, if that is what they are."""
-    if not isinstance(quotas, Iterable):
-        raise ProblemError(f"quotas is a {type(quotas).__name__}, expected a list of fairmdp.Quota")
+    advice = (
+        "\n  write Quota(name, states=[...], at_least=0.25), or have fairmdp.parse_quotas read 'name>=25%'"
+    )
+    if not isinstance(quotas, Iterable) or isinstance(quotas, str | Mapping):
+        raise ProblemError(f"quotas is a {type(quotas).__name__}, expected a list of fairmdp.Quota{advice}")
     quotas = tuple(quotas)
     for quota in quotas:
         if not isinstance(quota, Quota):
-            raise ProblemError(f"quotas holds a {type(quota).__name__}, expected fairmdp.Quota")
+            raise ProblemError(f"quotas holds a {type(quota).__name__}, expected fairmdp.Quota{advice}")
     return quotas
 
 

@@ -22,6 +22,9 @@ _BOUND = r"(?P<side>>=|<=|>|<|=)\s*(?P<value>[^<>=\s\[]+)"
 _OURS = re.compile(r"(?P<what>.+?)\s*(?P<side>>=|<=)\s*(?P<value>[^<>=\s]+)")
 _SHARE = re.compile(rf"(?:LRA|S)\s*{_BOUND}\s*\[(?P<what>.*)\]", re.ASCII)
 _MEAN = re.compile(rf'R\s*(?:\{{\s*"(?P<what>[^"]+)"\s*\}})?\s*{_BOUND}\s*\[\s*(?:LRA|S)\s*\]', re.ASCII)
+_SIGNS = str.maketrans({"\N{GREATER-THAN OR EQUAL TO}": ">=", "\N{LESS-THAN OR EQUAL TO}": "<="})
+_OTHER_SIGN = re.compile(r"(?P<what>[^<>=]+?)\s*(?P<sign>=>|=<|==|=|>|<)\s*(?P<value>[^<>=\s]+)")
+_SEVERAL = re.compile(r'(?P<one>[^"]+?[<>]=[^",;]+)[,;]\s*(?P<other>[^"]+?[<>]=[^"]+)')
 _QUOTED = re.compile(r'\s*"([^"]+)"\s*')
 _FORMULA = re.compile(r'["&|!<>=()]')
 
@@ -77,6 +80,8 @@ def parse_quotas(problem: Problem, texts: Iterable[str], added: Iterable[Quota] 
         The ``added`` quotas and those that the texts name, for `Problem.with_quotas`: in the order in which
         they would stand if each text were applied by itself, but the problem is built once.
     """
+    if isinstance(texts, str):
+        raise ProblemError(f"quotas is the single text {texts!r}, expected a list of them")
     found = {quota.name: quota for quota in added}
     numbers = {name: k for k, name in enumerate(problem.names)}
     for text in texts:
@@ -201,7 +206,8 @@ def split_quota(text: str) -> Bound:
     """Read a bound, without looking at what is bounded."""
     if not isinstance(text, str):
         raise ProblemError(f"{text!r}: expected text such as 'ward_b>=0.25'")
-    said = text.strip().removeprefix(EVERY_RUN).strip()
+    said = text.translate(_SIGNS).strip().removeprefix(EVERY_RUN).strip()
+    said = re.sub(r"\s+%", "%", said)
     in_every_run = text.strip().startswith(EVERY_RUN)
     mean = _MEAN.fullmatch(said)
     theirs = mean or _SHARE.fullmatch(said)
@@ -209,16 +215,31 @@ def split_quota(text: str) -> Bound:
     if match is None or match["side"] not in (">=", "<="):
         raise ProblemError(
             f"{text!r}: expected NAME>=SHARE or NAME<=SHARE, such as 'ward_b>=0.25', "
-            'LRA>=SHARE ["NAME"] or R{"NAME"}>=MEAN [LRA]'
+            f'LRA>=SHARE ["NAME"] or R{{"NAME"}}>=MEAN [LRA]{_meant(said)}'
+        )
+    if (several := _SEVERAL.fullmatch(said)) is not None:
+        raise ProblemError(
+            f"{text!r}: expected one bound, there are several\n"
+            f"  state each by itself: {several['one']!r}, {several['other']!r}"
         )
     value = match["value"]
     try:
         number = float(value.removesuffix("%"))
     except ValueError:
-        raise ProblemError(f"{text!r}: {value!r} is not a number") from None
+        advice = f"; write {value.replace(',', '.')}" if value.count(",") == 1 else ""
+        raise ProblemError(f"{text!r}: {value!r} is not a number{advice}") from None
     side = "at_least" if match["side"] == ">=" else "at_most"
     quoted = _QUOTED.fullmatch(what := match["what"] or "")
     name = quoted[1] if quoted else what.strip()
     share = number / 100 if value.endswith("%") else number
     expected = not in_every_run if theirs or in_every_run else None
     return Bound(name, side, share, mean is not None, expected)
+
+
+def _meant(said: str) -> str:
+    """What somebody may have meant who wrote another sign, ``; did you mean 'home>=0.25'?``."""
+    other = _OTHER_SIGN.fullmatch(said)
+    if other is None:
+        return ""
+    side = "<=" if "<" in other["sign"] else ">="
+    return f"; did you mean {other['what'] + side + other['value']!r}?"

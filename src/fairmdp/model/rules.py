@@ -179,11 +179,11 @@ class _Explorer:
 
 def _starts(start: Any) -> dict[Any, float]:
     """States to begin with, and how probable each is: one state, several in a list, or their distribution."""
-    if isinstance(start, Mapping):
-        return dict(start)
-    states = list(start) if isinstance(start, list | set | Iterator) else [start]
+    states = list(start) if isinstance(start, list | set | Iterator | Mapping) else [start]
     if not states:
         raise ProblemError("start is empty, expected a state to begin with")
+    if isinstance(start, Mapping):
+        return dict(start)
     try:
         states = list(dict.fromkeys(states))
     except TypeError as error:

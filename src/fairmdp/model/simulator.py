@@ -99,7 +99,10 @@ class CheckedSimulator:
         with _faults_named("it was asked for n_states, n_actions and sample"):
             for member in ("n_states", "n_actions", "sample"):
                 if not hasattr(simulator, member):
-                    raise ProblemError(f"{type(simulator).__name__} is not a simulator: it has no {member}")
+                    known = hasattr(simulator, "mdp")
+                    advice = "\n  its model makes one: problem.mdp.simulator()" if known else ""
+                    kind = type(simulator).__name__
+                    raise ProblemError(f"{kind} is not a simulator: it has no {member}{advice}")
             self.n_states = operator.index(simulator.n_states)
             self.n_actions = np.asarray(simulator.n_actions)
             self._sample = simulator.sample

@@ -122,6 +122,11 @@ def _of_rows(data: bytes) -> policy.Policy:
         for name in ("state", "action"):
             if name not in head:
                 raise FormatError(f"line 1: there is no column {name!r}, only {', '.join(head) or 'nothing'}")
+        if "next" in head:
+            raise FormatError(
+                "this is a table of transitions or of records, it has a column 'next'\n"
+                "  a policy has the columns state, action and, where it is random, probability"
+            )
         weights: dict[str, float] = {}
         policies: dict[str, States] = {}
         for row in rows:

@@ -20,6 +20,8 @@ def stationary_on(mdp: Labelled, given: Any) -> Floats:
     if callable(given):
         named = mdp.states is not None
         asked = {s: given(mdp.state_name(s) if named else s) for s in range(mdp.n_states)}
+        if (s := next((s for s, what in asked.items() if what is None), None)) is not None:
+            raise ProblemError(f"the policy, asked for state {mdp.state_name(s)}, returned None")
         return checked_policy(mdp, _of_mapping(mdp, asked))
     return checked_policy(mdp, given)
 
