@@ -35,6 +35,7 @@ COMMANDS = {
     "learn": "Learn a fair policy from a simulator.",
     "certify": "Prove from fresh samples that a learned policy is fair.",
     "simulate": "Run a policy and watch its shares come about.",
+    "online": "Learn while it runs, and keep every quota's account.",
     "reproduce": "Repeat the paper's experiments.",
     "warmup": "Compile everything now, so that no first run is slow.",
 }

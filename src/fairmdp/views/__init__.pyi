@@ -24,6 +24,7 @@ from .dispatch import (
 from .exports import policy_csv, quotas_csv
 from .html import report_html
 from .inspection import inspection_data, inspection_text
+from .online import online_data, online_text
 from .records import log_audit_data, log_audit_text
 from .text import (
     certificate_text,
@@ -76,6 +77,8 @@ __all__ = [
     "inspection_text",
     "log_audit_data",
     "log_audit_text",
+    "online_data",
+    "online_text",
     "plots",
     "policy_csv",
     "problem_data",

@@ -1,6 +1,7 @@
 # What `fairmdp.views.plots` offers, loaded at first use.
 from .fairness import plot_comparison, plot_frontier, plot_grid, plot_shares
 from .model import plot_graph, plot_policy
+from .online import plot_online
 from .paper import (
     plot_bias_floor,
     plot_gap,
@@ -20,6 +21,7 @@ __all__ = [
     "plot_gap",
     "plot_graph",
     "plot_grid",
+    "plot_online",
     "plot_payers",
     "plot_policy",
     "plot_quota_rewards",

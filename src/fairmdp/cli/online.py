@@ -1,0 +1,125 @@
+"""``fairmdp online``: an agent that learns while it runs, and keeps an account for every quota."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+import fairmdp as fm
+from fairmdp import io, views
+from fairmdp.cli.exit_codes import STOPPED
+from fairmdp.cli.options import (
+    POSITIVE,
+    check_folder,
+    figure_option,
+    json_option,
+    option,
+    options,
+    problem_options,
+    save_bytes,
+    save_figure,
+    seed_option,
+)
+from fairmdp.cli.words import FILE, Count
+from fairmdp.model.simulator import ModelSimulator
+
+
+@dataclass(frozen=True)
+class _Options:
+    steps: int = option(
+        "--steps", type=Count(1), default=20_000, show_default=True, help="All steps of the run."
+    )
+    seed: int = seed_option()
+    safe: str | None = option(
+        "--safe-start", type=FILE, metavar="FILE",
+        help="Begin with a policy that oversteps all quotas: one learned from this table of records (.csv, "
+        ".parquet), the one of a solution (.json) of stricter quotas, or any policy, with --slack.",
+    )  # fmt: skip
+    slack: float | None = option(
+        "--slack", type=POSITIVE, help="By how much the safe start oversteps every bound, at least."
+    )
+    delta: float = option(
+        "--delta", type=POSITIVE, default=0.05, show_default=True,
+        help="Level of what is learned from records, and how rarely an account is to outrun its cushion.",
+    )  # fmt: skip
+    checkpoint: str | None = option(
+        "--checkpoint", type=FILE, help="Keep the run in this file now and then, and go on from it."
+    )
+    as_json: bool = json_option("run")
+    csv_file: str | None = option("--csv", type=FILE, help="Write the curve to this file.")
+    figure: str | None = figure_option()
+
+
+@click.command()
+@problem_options
+@options(_Options)
+def online(source: io.Source, options: _Options) -> None:
+    """Let an agent run in SOURCE that learns as it goes and keeps an account for every quota.
+
+    SOURCE is a problem, whose numbers only the world sees, or module:name of a simulator. Shown are the
+    reward and the shares so far, which are exact, and the accounts: what each quota was given beyond its
+    due, in steps. With a safe start the run begins with a policy that is known to overstep all quotas;
+    without one nothing is promised but that the accounts are kept.
+
+    Ctrl-C ends the run and shows what it was. Exit codes: 0 all steps were taken, 4 stopped before.
+
+    \b
+    fairmdp online three-state --steps 20000 --seed 1
+    fairmdp online jobs --safe-start records.csv --checkpoint run.npz --figure run.png
+    fairmdp online three-state --safe-start stricter.json
+    """
+    for name, file in (("--csv", options.csv_file), ("--checkpoint", options.checkpoint)):
+        check_folder(name, file)
+    if options.slack is not None and options.safe is None:
+        raise click.UsageError("--slack is that of a --safe-start")
+    if source.log() is not None:
+        raise click.UsageError(
+            f"{source.target} holds records, in which nothing can run: name a problem as SOURCE, and them as "
+            "--safe-start"
+        )
+    simulator, problem = source.simulator()
+    known = isinstance(simulator, ModelSimulator)
+    start = None if options.safe is None else _start(options.safe, problem, options)
+    agent = fm.OnlineAgent(problem, start=start, slack=options.slack, delta=options.delta, seed=options.seed)
+    upper = _upper(problem) if known else None
+    bar = _progress if sys.stderr.isatty() and not options.as_json else None
+    run = fm.run_online(
+        problem if known else simulator, agent, options.steps, seed=options.seed,
+        checkpoint=options.checkpoint, progress=bar,
+    )  # fmt: skip
+    if bar is not None:
+        click.echo(err=True)
+    data = views.online_data(run, upper)
+    click.echo(views.as_json(data) if options.as_json else views.online_text(source.target, problem, data))
+    if options.csv_file is not None:
+        save_bytes(options.csv_file, run.to_table().to_csv().encode(), options.as_json)
+    save_figure(options.figure, lambda: views.plots.plot_online(run, upper), options.as_json)
+    if not run.finished:
+        sys.exit(STOPPED)
+
+
+def _start(path: str, problem: fm.Problem, options: _Options) -> Any:
+    """What a file holds to begin with: records to learn from, a solution, or a policy."""
+    logged = None
+    if options.slack is None:
+        if Path(path).suffix.lower() == ".json" and "fairmdp_solution" in io.read_kept(path):
+            return fm.Solution.load(path)
+        logged = io.Source(path).log()
+    if logged is None:
+        return io.read_policy(problem, path)
+    return fm.learn_start(logged[0], problem.quotas, delta=options.delta, seed=options.seed)
+
+
+def _upper(problem: fm.Problem) -> float | None:
+    """What no fair policy exceeds in the long run; nothing where none is fair."""
+    found = fm.solve(problem)
+    return found.upper if found.has_policy else None
+
+
+def _progress(done: int, steps: int, said: fm.AgentReport) -> None:
+    worst = f"; gain {said.gain:.4f}, worst account {said.worst_account:+,.1f} steps"
+    click.echo(f"\r  {done:,} of {steps:,} steps{worst}   ", nl=False, err=True)
