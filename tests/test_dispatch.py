@@ -69,6 +69,42 @@ def test_everybody_has_what_it_is_owed(kind):
     assert bare.met < 0.9 and bare.worst_slack < -0.05
 
 
+def circling(n):
+    """Gast, Gaujal and Yan's three states: arms that an index policy drives round in a circle."""
+    rest = [[0.0223, 0.1023, 0.8754], [0.0343, 0.1718, 0.7939], [0.5233, 0.4552, 0.0215]]
+    pull = [[0.1487, 0.3044, 0.5469], [0.5685, 0.4112, 0.0203], [0.2527, 0.2731, 0.4742]]
+    P, r = np.empty((6, 3)), np.zeros(6)
+    P[0::2], P[1::2], r[1::2] = rest, pull, [0.374, 0.1174, 0.0787]
+    arm = fm.MDP(P, r, [0, 0, 1, 1, 2, 2], actions=["rest", "pull"] * 3)
+    return [fm.Components("arm", arm, count=n)], [fm.Resource("pulls", 0.4 * n, {"pull": 1})]
+
+
+def test_components_that_are_alike_use_what_there_is():
+    """One policy for all of them would use too much or too little: the plan mixes, and so does the order."""
+    world = fm.World(*circling(2000))
+    plan = fm.solve_world(world)
+    assert plan.blocks[0].split.tolist() == [0]
+    gaps = {
+        kind: fm.simulate_world(world, fm.dispatch_policy(world, plan, kind), 2000).gap(plan.upper)
+        for kind in ("fair", "fair_id", "id")
+    }
+    assert gaps["fair"] > 0.06 and gaps["fair_id"] < 0.02 and gaps["id"] < 0.02
+    assert fm.dispatch_policy(world, plan, "auto").kind == "fair_id"
+
+
+def test_what_is_mixed_for_all_is_found_at_the_prices_of_columns():
+    """With many rows the whole program is not there to be read: the same chances from a mixture of columns."""
+    (arms,), resources = circling(1)
+    alike = fm.Components("arm", arms.mdp, r=np.repeat(arms.r, 300, axis=0))
+    world = fm.World([alike], [fm.Resource("pulls", 120, resources[0].uses)])
+    plan, whole = fm.solve_world(world), fm.solve_world(fm.World(*circling(300)))
+    assert plan.method == "price decomposition" and plan.blocks[0].split.size == 300
+    (block,), (one,) = plan.blocks, whole.blocks
+    used = block.outcomes[:, 1]
+    assert used.sum() == pytest.approx(120) and np.ptp(used) < 1e-9
+    assert block.chances == pytest.approx(np.repeat(one.chances, 300, axis=0), abs=1e-5)
+
+
 def test_shares_are_what_accounts_say():
     """By the accounts alone: over a run a share is what is owed, plus the margin, less what arrears grew."""
     world, plan = jobs(30)

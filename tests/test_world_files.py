@@ -256,8 +256,8 @@ def test_a_plan_of_who_cannot_be_served_alone_is_kept(tmp_path):
     [
         ({"words": np.frombuffer(b"best\nx\n", np.uint8)}, "words: 'best' is none of optimal"),
         ({"numbers": np.ones(2)}, "numbers has 2 entries, expected 3"),
-        ({"size.0": np.array([-1, 1, 1, 1])}, "expected 4 sizes"),
-        ({"size.0": np.array([2**62, 2**62, 1, 1])}, "witness.0 has 520 entries"),
+        ({"size.0": np.array([-1, 1, 1, 1, 0, 1])}, "expected 6 sizes"),
+        ({"size.0": np.array([2**62, 2**62, 1, 1, 0, 1])}, "witness.0 has 520 entries"),
         ({"alone_rows": np.array([1])}, "only 1 are there"),
         ({"shortage": np.ones(2)}, "it comes with shortage_prices|comes with"),
     ],

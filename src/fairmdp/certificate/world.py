@@ -166,7 +166,9 @@ def _check_shapes(world: World, plan: WorldPlan) -> None:
         S, J = rows.n_states, rows.owed.shape[1]
         wide = 1 + J + rows.uses.shape[2] + rows.group_of.shape[1]
         shapes = [(rows.size, *rest) for rest in ((S,), (J,), (J + 1, S), (J + 1,), (wide,))]
-        fits = fits and [array.shape for array in block] == shapes
+        split = [block.split.shape, (block.split.size, rows.row_ptr.size - 1)]
+        fits = fits and [array.shape for array in block] == [*shapes, *split]
+        fits = fits and bool(((block.split >= 0) & (block.split < rows.size)).all())
     if (alone := plan.alone) is not None:
         fits = fits and alone.rows.shape == alone.sides.shape == alone.reach.shape
         fits = fits and bool(((alone.rows >= 0) & (alone.rows < world.n_rows)).all())

@@ -318,6 +318,26 @@ def sweep(rows: Rows, bases: Bases, reward: float, lam: NDArray[Any], nu: NDArra
 
 
 @njit(**OPTIONS)
+def occupancies(rows: Rows, bases: Bases, out: NDArray[Any]) -> None:
+    """Occupancy of every row under the mixture that its basis is, (B, SA)."""
+    S = rows.pair_ptr.size - 1
+    A, work, h, visits = np.empty((S, S)), np.empty((3, S)), np.empty(S), np.empty(S)
+    nothing = np.zeros(rows.row_ptr.size - 1)
+    out[:] = 0.0
+    for i in range(out.shape[0]):
+        P = rows.P[i % rows.P.shape[0]]
+        for b in range(bases.kinds.shape[1]):
+            if bases.kinds[i, b] == POLICY and bases.weights[i, b] > 0.0:
+                policy = bases.policies[i, b]
+                long_run_of(
+                    rows.pair_ptr, rows.row_ptr, rows.cols, P, nothing, policy, bases.refs[i], A, work, h,
+                    visits,
+                )  # fmt: skip
+                for s in range(S):
+                    out[i, rows.pair_ptr[s] + policy[s]] += bases.weights[i, b] * visits[s]
+
+
+@njit(**OPTIONS)
 def mixed(bases: Bases, out: NDArray[Any]) -> None:
     """Outcome of every row under the mixture that its basis is, (B, 1 + J + K + L)."""
     for i in range(out.shape[0]):

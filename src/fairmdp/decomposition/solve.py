@@ -10,9 +10,10 @@ import numpy as np
 from fairmdp.certificate.facts import check_tol
 from fairmdp.certificate.world_ceiling import ceiling_of, row_ceilings
 from fairmdp.deadline import STOPS, Deadline, Stop, stop_of
-from fairmdp.decomposition.columns import Sweeps
+from fairmdp.decomposition.columns import Column, Sweeps
 from fairmdp.decomposition.kernels import POLICY
 from fairmdp.decomposition.master import Progress, Search, Tuning, slopes_at
+from fairmdp.decomposition.split import Split, split_rows
 from fairmdp.decomposition.whole import solve_whole
 from fairmdp.errors import ProblemError
 from fairmdp.model.checks import Floats, Ints
@@ -28,6 +29,8 @@ class _Found(NamedTuple):
     value: float
     outcomes: tuple[Floats, ...] | None
     impossible: bool = False
+    occupancies: tuple[Floats, ...] | None = None  # where the whole program was solved
+    columns: tuple[tuple[float, Column], ...] = ()  # and where it was not: what is mixed, with weights
 
 
 def solve_world(
@@ -83,7 +86,8 @@ def solve_world(
         if whole is None:
             found = _descend(sweeps, tol, deadline, progress, tuning)
         else:
-            found, method = _Found(whole.prices, whole.value, whole.outcomes), "whole program"
+            found = _Found(whole.prices, whole.value, whole.outcomes, occupancies=whole.occupancies)
+            method = "whole program"
     except STOPS as stop:
         stopped = stop_of(stop)
     plan = _concluded(sweeps, found, tol, method, stopped)
@@ -133,16 +137,15 @@ def _descend(
     if search.impossible is not None:
         return _Found(search.impossible.prices, -np.inf, None, True)
     assert search.center is not None
-    return _Found(search.center.prices, search.lower, _mixed(search))
-
-
-def _mixed(search: Search) -> tuple[Floats, ...] | None:
-    """Outcome of every row under the best mixture of columns."""
     if search.mixture is None:
-        return None
-    used = [(w, c) for w, c in zip(search.mixture.weights, search.columns, strict=True) if w > 0]
-    blocks = range(len(used[0][1].outcomes))
-    return tuple(sum((w * c.outcomes[b] for w, c in used), np.zeros(1)) for b in blocks)
+        return _Found(search.center.prices, search.lower, None)
+    weighted = zip(search.mixture.weights.tolist(), search.columns, strict=True)
+    used = tuple((weight, column) for weight, column in weighted if weight > 0)
+    outcomes = tuple(
+        sum((weight * column.outcomes[b] for weight, column in used), np.zeros(1))
+        for b in range(len(world.blocks))
+    )
+    return _Found(search.center.prices, search.lower, outcomes, columns=used)
 
 
 def _sample(world: World, size: int) -> tuple[Ints, ...]:
@@ -174,17 +177,20 @@ def _concluded(sweeps: Sweeps, found: _Found, tol: float, method: str, stopped: 
     if relative_gap(upper, found.value) <= tol:
         status = Status.OPTIMAL
     outcomes = column.outcomes if found.outcomes is None else found.outcomes
-    blocks = _blocks(sweeps, outcomes)
+    split = split_rows(sweeps, column, outcomes, found.occupancies, found.columns)
+    blocks = _blocks(sweeps, outcomes, split)
     return WorldPlan(status, upper, found.value, found.prices[:K], found.prices[K:], blocks, **plan)
 
 
-def _blocks(sweeps: Sweeps, outcomes: tuple[Floats, ...], unit: float = 1.0) -> tuple[BlockPlan, ...]:
+def _blocks(
+    sweeps: Sweeps, outcomes: tuple[Floats, ...], split: tuple[Split, ...], unit: float = 1.0
+) -> tuple[BlockPlan, ...]:
     return tuple(
         BlockPlan(
             bases.last.copy(), bases.mu / unit, bases.policies.copy(),
-            np.where(bases.kinds == POLICY, bases.weights, 0.0), out,
+            np.where(bases.kinds == POLICY, bases.weights, 0.0), out, *mixing,
         )
-        for bases, out in zip(sweeps.bases, outcomes, strict=True)
+        for bases, out, mixing in zip(sweeps.bases, outcomes, split, strict=True)
     )  # fmt: skip
 
 
@@ -195,10 +201,11 @@ def _infeasible(
     """A plan of nothing, with the witnesses of what was proved."""
     world = sweeps.world
     none = tuple(np.full((b.ended.size, b.outcomes.shape[2]), np.nan) for b in sweeps.bases)
+    unsplit = tuple(Split(np.zeros(0, int), np.zeros((0, b.row_ptr.size - 1))) for b in sweeps.blocks)
     status = Status.UNDECIDED if undecided else Status.INFEASIBLE
     K, G = world.capacity.size, world.group_owed.size
     return WorldPlan(
-        status, np.nan, np.nan, np.full(K, np.nan), np.full(G, np.nan), _blocks(sweeps, none, unit),
+        status, np.nan, np.nan, np.full(K, np.nan), np.full(G, np.nan), _blocks(sweeps, none, unsplit, unit),
         alone=alone, shortage=shortage, **plan,
     )  # fmt: skip
 

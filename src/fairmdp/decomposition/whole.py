@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import highspy
@@ -20,6 +21,7 @@ class Whole(NamedTuple):
     value: float
     prices: Floats  # (K + G,)
     outcomes: tuple[Floats, ...]  # of every row, (B, 1 + J + K + L)
+    occupancies: tuple[Floats, ...]  # (B, SA)
 
 
 class Program(NamedTuple):
@@ -61,7 +63,9 @@ def solve_whole(world: World) -> Whole | None:
     x = np.maximum(np.array(solution.col_value), 0.0)
     duals = np.array(solution.row_dual)[first_coupled:] * scale
     prices = np.maximum(np.r_[-duals[:K], duals[K:]], 0.0)
-    return Whole(-highs.getInfo().objective_function_value * scale, prices, _outcomes(world, x))
+    occupancies = tuple(_occupancies(world, x))
+    value = -highs.getInfo().objective_function_value * scale
+    return Whole(value, prices, _outcomes(world, occupancies), occupancies)
 
 
 def _own(rows: Rows, i: int) -> tuple[csr_array, Floats, Floats]:
@@ -91,13 +95,19 @@ def _coupling(world: World, rows: Rows, i: int) -> csr_array:
     return csr_array(int(rows.number[i]) * dense)
 
 
-def _outcomes(world: World, x: Floats) -> tuple[Floats, ...]:
-    """Outcome of every row under occupancies one after the other."""
-    found, start = [], 0
+def _occupancies(world: World, x: Floats) -> Iterator[Floats]:
+    """The columns of the program, (B, SA) for every block."""
+    start = 0
     for rows in world.blocks:
         SA = rows.row_ptr.size - 1
-        part = x[start : start + rows.size * SA].reshape(rows.size, SA)
-        start += part.size
+        yield x[start : start + rows.size * SA].reshape(rows.size, SA)
+        start += rows.size * SA
+
+
+def _outcomes(world: World, occupancies: Iterable[Floats]) -> tuple[Floats, ...]:
+    """Outcome of every row under its occupancy."""
+    found = []
+    for rows, part in zip(world.blocks, occupancies, strict=True):
         weights = np.concatenate([
             np.broadcast_to(each, (rows.size, *each.shape[1:]))
             for each in (rows.r[:, :, None], rows.counts, rows.uses, rows.group_counts)

@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from fairmdp.dispatch.policy import KINDS, DispatchPolicy, Groups
+from fairmdp.dispatch.policy import KINDS, PLANNED, DispatchPolicy, Groups
 from fairmdp.dispatch.tables import Tables
 from fairmdp.errors import FormatError
 from fairmdp.files import naming
@@ -146,7 +146,7 @@ def _tables(arrays: Arrays, b: int, kind: str) -> Tables:
         "pair_ptr": (S + 1,), "row_of": (n,), "columns": (B,), "cost": (-1, SA), "uses": (-1, SA, K),
         "value": (B, C, SA), "slope": (B, J + L, SA), "follow": (B, C, S), "most": (B, J, S),
         "shares": (B, C, J), "counts": (-1, SA, J), "owed": (B, J), "unit": (B, J),
-        "group_counts": (-1, SA, L), "group_of": (B, L), "chance": (B if kind == "id" else 0, SA),
+        "group_counts": (-1, SA, L), "group_of": (B, L), "chance": (B if kind in PLANNED else 0, SA),
     }  # fmt: skip
     found = {name: _shaped(f"{name}.{b}", arrays[f"{name}.{b}"], shapes[name], B) for name in shapes}
     for name, of in _TYPES.items():

@@ -217,7 +217,7 @@ def _offers(
             S = flat.n_states[b]
             at = flat.base[b, MOST] + i * flat.stride[b, MOST] + j * S + states[c]
             wanted = p0 + flat.shorts[at]
-        elif order == PLAN and not accounts:
+        elif order == PLAN and (not accounts or flat.columns[flat.first_row[b] + i] == 1):
             seed, u = _random(seed)
             at = flat.base[b, CHANCE] + i * flat.stride[b, CHANCE]
             wanted = p0

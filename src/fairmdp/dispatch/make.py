@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairmdp.dispatch.policy import KINDS, DispatchPolicy, Groups
+from fairmdp.dispatch.policy import KINDS, PLANNED, DispatchPolicy, Groups
 from fairmdp.dispatch.simulation import simulate_world
 from fairmdp.dispatch.tables import greedy_tables, tables_of
 from fairmdp.errors import ProblemError
@@ -78,7 +78,7 @@ def dispatch_policy(
         tables = tuple(greedy_tables(rows, floor) for rows in world.blocks)
     else:
         tables = tuple(
-            tables_of(rows, block, plan.prices, plan.group_prices, floor, margin, kind == "id")
+            tables_of(rows, block, plan.prices, plan.group_prices, floor, margin, kind in PLANNED)
             for rows, block in zip(world.blocks, plan.blocks, strict=True)
         )
     groups = _groups(world, plan, margin)

@@ -28,6 +28,9 @@ KINDS = {
     "greedy": (kernels.INDEX, False),
 }
 
+PLANNED = tuple(kind for kind, (order, _) in KINDS.items() if order == kernels.PLAN)
+"""Kinds that draw what the plan says."""
+
 # Tables, where the kernels look for them, and among numbers of which kind.
 _PLACES: dict[str, tuple[int, Any]] = {
     "cost": (kernels.COST, np.float32), "value": (kernels.VALUE, np.float32),

@@ -66,6 +66,8 @@ def tables_of(
     chance = np.zeros((B if planned else 0, SA), np.float32)
     sizes = np.broadcast_to(span, (B, J))
     _fill(rows, policies, columns, weights, plan.mu, unit, sizes, lam, nu, value, slope, most, shares, chance)
+    if planned:
+        chance[plan.split] = plan.chances
     cost = _cost(rows, floor)
     return Tables(
         rows.pair_ptr, np.repeat(np.arange(B), rows.number), columns, cost, rows.uses, value, slope,

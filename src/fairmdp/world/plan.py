@@ -28,6 +28,8 @@ class BlockPlan(NamedTuple):
     policies: NDArray[np.int16]  # (B, J + 1, S), actions of the policies that are mixed
     weights: Floats  # (B, J + 1), of these; they sum to 1
     outcomes: Floats  # (B, 1 + J + K + L): reward, shares, uses, group shares of one component in the optimum
+    split: Ints  # (R,), rows that also mix policies so that components together use what there is
+    chances: Floats  # (R, SA), of the pairs of each state of these
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """Plans of worlds as npz: the answer with its witnesses, so that `verify` needs the world and nothing else.
 
 Of a plan with K resources and G sides of group quotas; ``.b`` stands for the number of a block of B rows with
-S states, J sides of local quotas and outcomes of W numbers.
+S states, SA pairs, J sides of local quotas, outcomes of W numbers and R rows that are split.
 
 ====================================  =======  ==================  ===========================================
 member                                type     size                content
@@ -11,9 +11,10 @@ words                                 uint8    any                 status, metho
 numbers                               float    3                   ceiling, value, tolerance
 prices, group_prices                  float    K, G                one unit more of each
 counter_names, counters               uint8, f any                 what the search counted
-size.b                                int      4                   B, S, J, W
+size.b                                int      6                   B, S, J, W, R, SA
 witness.b, policies.b                 int16    B S, B (J + 1) S    actions
 mu.b, weights.b, outcomes.b           float    B J, B (J + 1), B W prices, mixture, what each component does
+split.b, chances.b                    int, f   R, R SA             rows that mix for all, and how
 alone_rows, alone_sides, alone_reach  int, f   any                 optional: who cannot be served alone
 shortage_prices, shortage             float    K + G, 2            optional: prices, what is needed and there
 ====================================  =======  ==================  ===========================================
@@ -74,6 +75,8 @@ _OF_BLOCK = {
     "policies": Member(SHORT, "policies"),
     "weights": Member(FLOAT, "weights"),
     "outcomes": Member(FLOAT, "outcomes"),
+    "split": Member(INT, "split"),
+    "chances": Member(FLOAT, "chances"),
 }
 
 _KIND = Kind("plan", VERSION_MEMBER, VERSION, with_blocks(_OF_PLAN, _OF_BLOCK, "size", "block"))
@@ -92,7 +95,7 @@ def write(plan: WorldPlan, path: str | PathLike[str]) -> None:
     }
     for b, block in enumerate(plan.blocks):
         (B, S), J, W = block.witness.shape, block.mu.shape[1], block.outcomes.shape[1]
-        arrays[f"size.{b}"] = np.array([B, S, J, W])
+        arrays[f"size.{b}"] = np.array([B, S, J, W, *block.chances.shape])
         arrays |= {f"{name}.{b}": array for name, array in block._asdict().items()}
     if plan.alone is not None:
         arrays |= {
@@ -152,11 +155,12 @@ def _word(kind: Any, word: str) -> Any:
 
 def _block(arrays: Arrays, b: int) -> BlockPlan:
     size = arrays[f"size.{b}"].tolist()
-    if len(size) != 4 or min(size) < 0:
-        raise FormatError(f"size.{b} holds {size!s:.60}, expected 4 sizes")
-    B, S, J, W = size
+    if len(size) != 6 or min(size) < 0:
+        raise FormatError(f"size.{b} holds {size!s:.60}, expected 6 sizes")
+    B, S, J, W, R, SA = size
     shapes = {
-        "witness": (B, S), "mu": (B, J), "policies": (B, J + 1, S), "weights": (B, J + 1), "outcomes": (B, W)
+        "witness": (B, S), "mu": (B, J), "policies": (B, J + 1, S), "weights": (B, J + 1), "outcomes": (B, W),
+        "split": (R,), "chances": (R, SA),
     }  # fmt: skip
     return BlockPlan(
         **{name: shaped(f"{name}.{b}", arrays[f"{name}.{b}"], shape) for name, shape in shapes.items()}
