@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from matplotlib.axes import Axes
+
 import fairmdp as fm
 from fairmdp.mirror import experiments as reproduce
 from fairmdp.views import plots
@@ -31,5 +33,18 @@ def draw(folder: Path) -> None:
         "visitation": plots.plot_visitation(reproduce.convergence(runs=20)),
         "bias-floor": plots.plot_bias_floor(reproduce.bias_floor(runs=10)),
     }
+    axes |= _of_worlds()
     for name, ax in axes.items():
         (folder / f"{name}.png").write_bytes(plots.image(ax, "png"))
+
+
+def _of_worlds() -> dict[str, Axes]:
+    """Figures of many clients, by density and quantiles."""
+    large, small = fm.scenarios.job_server(20_000), fm.scenarios.job_server(1000)
+    plan, free = fm.solve_world(large), fm.solve_world(large.without_quotas())
+    policy = fm.dispatch_policy(small, fm.solve_world(small), "fair")
+    return {
+        "world-shares": plots.plot_world(large, plan),
+        "world-payers": plots.plot_payers(large, plan, free),
+        "world-history": plots.plot_world_history(fm.simulate_world(small, policy, 2000)),
+    }

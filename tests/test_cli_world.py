@@ -228,8 +228,13 @@ def test_pictures_of_few_and_of_many(clients):
         views.plots.plot_world(world, plan), views.plots.plot_payers(world, plan, free),
         views.plots.plot_world(world.with_common_quota("short queue", 0.3), plan),
     ]  # fmt: skip
+    policy = fm.dispatch_policy(world, plan, "fair")
+    axes.append(views.plots.plot_world_history(fm.simulate_world(world, policy, 60)))
     assert all(len(views.plots.image(ax, "png")) > 1000 for ax in axes)
     drawn = sum(len(ax.patches) + len(ax.lines) for ax in axes)
     assert drawn < 250, "no shape for each component"
     with pytest.raises(fm.ProblemError, match="no local quota"):
         views.plots.plot_world(world.without_quotas(), free)
+    bare = fm.simulate_world(world, fm.dispatch_policy(world, plan, "greedy"), 60)
+    with pytest.raises(fm.ProblemError, match="nobody is owed anything"):
+        views.plots.plot_world_history(bare)

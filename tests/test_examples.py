@@ -69,8 +69,14 @@ KEY_LINES = {
         "  50% of runs end folded: gain 5.0, jobs 0.0",
         "jobs 0.54 on average, and half of the time or more in 54% of the runs",
     ],
+    "14_a_million_clients": [
+        "no joint policy gains more than 1,014.28 a step (proved: True)",
+        "slots used at most: 652 of 652",
+    ],
 }
 
+
+ARGUMENTS = {"14_a_million_clients": ["2000"]}
 
 # Workers import the script that started them, so it must be one; and the module that they need.
 WITH_WORKERS = {"11_taxi_on_ray": "ray", "12_sweep": "multiprocessing"}
@@ -89,7 +95,7 @@ def test_example(script, tmp_path, monkeypatch, capsys):
         assert ended.returncode == 0, ended.stderr
     else:
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-        monkeypatch.setattr(sys, "argv", [str(script)])
+        monkeypatch.setattr(sys, "argv", [str(script), *ARGUMENTS.get(script.stem, [])])
         runpy.run_path(str(script), run_name="__main__")
         out = capsys.readouterr().out
     for line in KEY_LINES[script.stem]:

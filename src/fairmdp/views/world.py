@@ -199,7 +199,7 @@ def _answer(data: Json) -> list[str]:
         f"(gap {data['gap']:.1e}), {worst_slack(data['worst_slack'])}"
     )
     if data["without_quotas"] is not None:
-        cost = data["without_quotas"] - data["upper"]
+        cost = max(data["without_quotas"] - data["upper"], 0.0)  # below it by rounding alone
         part = f", {100 * cost / abs(data['without_quotas']):.2f} %" if data["without_quotas"] else ""
         lines.append(f"  without quotas {fixed(data['without_quotas'], 6)}; fairness costs {cost:.6g}{part}")
     return lines

@@ -11,7 +11,7 @@ from .paper import (
     plot_visitation,
 )
 from .style import image
-from .world import plot_payers, plot_world, plot_world_frontier
+from .world import plot_payers, plot_world, plot_world_frontier, plot_world_history
 
 __all__ = [
     "image",
@@ -31,4 +31,5 @@ __all__ = [
     "plot_visitation",
     "plot_world",
     "plot_world_frontier",
+    "plot_world_history",
 ]

@@ -14,6 +14,7 @@ from fairmdp.views.world import quota_shares, reward_changes
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from fairmdp.dispatch.simulation import WorldSimulation
     from fairmdp.frontiers import WorldFrontier
     from fairmdp.world.plan import WorldPlan
     from fairmdp.world.world import World
@@ -91,6 +92,24 @@ def plot_world_frontier(curve: WorldFrontier, ax: Axes | None = None) -> Axes:
             xlabel=f"{'capacity' if curve.capacity else 'asked of all alike'}, {curve.name}", ylabel="gain"
         )
         ax.legend()
+    return ax
+
+
+def plot_world_history(seen: WorldSimulation, ax: Axes | None = None) -> Axes:
+    """How far behind clients are during a simulation, in quantiles over all who are owed something."""
+    history = seen.history
+    if not np.isfinite(history.arrears).all():
+        raise ProblemError("there are no arrears to draw: nobody is owed anything")
+    with drawing(ax) as ax:
+        for low, high, shade, label in ((0, 6, 0.12, "all"), (1, 5, 0.25, "90 %"), (2, 4, 0.45, "half")):
+            ax.fill_between(
+                history.steps, history.arrears[:, low], history.arrears[:, high], color=DOES, alpha=shade,
+                linewidth=0, label=label,
+            )  # fmt: skip
+        ax.plot(history.steps, history.arrears[:, 3], color=DOES, label="median")
+        ax.axhline(0.0, color=OWED, **DASHED)
+        ax.set(xlabel="step", ylabel="steps behind what is owed")
+        ax.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     return ax
 
 
