@@ -265,7 +265,7 @@ def test_tol_is_checked(tol):
 def test_unknown_methods_are_named():
     with pytest.raises(
         ProblemError,
-        match="there is no method 'magic'; there are auto, lp, ipm, dual, proximal, colgen, mirror",
+        match="there is no method 'magic'; there are auto, lp, ipm, interior, dual, proximal, colgen, mirror",
     ):
         solve(scenarios.three_state(), method="magic")
     with pytest.raises(ProblemError, match="solve takes a Problem, not MDP"):

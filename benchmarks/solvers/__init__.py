@@ -7,7 +7,10 @@ in one process.
 import importlib
 
 SOLVERS = {  # name: (module, class, its arguments)
-    **{name: ("ours", "Ours", name) for name in ("auto", "dual", "colgen", "proximal", "lp")},
+    **{
+        name: ("ours", "Ours", name)
+        for name in ("auto", "dual", "colgen", "proximal", "lp", "ipm", "interior")
+    },
     **{f"highs_{name}": ("highs", "Highs", name) for name in ("simplex", "ipm", "pdlp")},
     "highs_pdlp_polished": ("highs", "PolishedPdlp"),
     "ortools_pdlp": ("ortools_pdlp", "OrtoolsPdlp"),

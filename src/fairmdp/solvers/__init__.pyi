@@ -1,7 +1,8 @@
-from . import colgen, dual, lp, proximal
+from . import colgen, dual, interior, lp, proximal
 from .auto import solve
 from .colgen import solve_colgen
 from .dual import solve_dual
+from .interior import solve_interior
 from .lp import solve_lp
 from .proximal import solve_proximal
 from .registry import METHODS, Method
@@ -15,11 +16,13 @@ __all__ = [
     "WarmSolver",
     "colgen",
     "dual",
+    "interior",
     "lp",
     "proximal",
     "solve",
     "solve_colgen",
     "solve_dual",
+    "solve_interior",
     "solve_lp",
     "solve_proximal",
 ]

@@ -95,6 +95,12 @@ METHODS = {
         "HiGHS interior points over all state-action pairs", "many quotas on models that mix slowly",
         _lp("ipm"), compiles=False, obstacle=_not_on_host,
     ),
+    "interior": Method(
+        "interior points on the flow between neighbouring states",
+        "models whose states lead to a few near ones",
+        lambda *ask: solvers.interior.run_interior(*ask),
+        obstacle=lambda backend: solvers.interior.obstacle(backend),
+    ),
     "dual": Method(
         "Newton's method on the prices of the quotas", "few quotas on models that mix fast",
         lambda *ask: solvers.dual.run_dual(*ask), _BOTH,

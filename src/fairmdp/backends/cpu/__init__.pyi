@@ -1,4 +1,4 @@
-from . import kernels, proximal, ways
+from . import dissection, fronts, kernels, normal, proximal, ways
 from .backend import CpuBackend
 
-__all__ = ["CpuBackend", "kernels", "proximal", "ways"]
+__all__ = ["CpuBackend", "dissection", "fronts", "kernels", "normal", "proximal", "ways"]
