@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import click
@@ -14,7 +13,7 @@ from fairmdp import io, views
 from fairmdp.cli.exit_codes import STOPPED
 from fairmdp.cli.options import (
     POSITIVE,
-    check_folder,
+    check_file,
     figure_option,
     json_option,
     option,
@@ -73,7 +72,7 @@ def online(source: io.Source, options: _Options) -> None:
     fairmdp online three-state --safe-start stricter.json
     """
     for name, file in (("--csv", options.csv_file), ("--checkpoint", options.checkpoint)):
-        check_folder(name, file)
+        check_file(name, file)
     if options.slack is not None and options.safe is None:
         raise click.UsageError("--slack is that of a --safe-start")
     if source.log() is not None:
@@ -104,13 +103,11 @@ def online(source: io.Source, options: _Options) -> None:
 
 def _start(path: str, problem: fm.Problem, options: _Options) -> Any:
     """What a file holds to begin with: records to learn from, a solution, or a policy."""
-    logged = None
-    if options.slack is None:
-        if Path(path).suffix.lower() == ".json" and "fairmdp_solution" in io.read_kept(path):
-            return fm.Solution.load(path)
-        logged = io.Source(path).log()
-    if logged is None:
+    if options.slack is not None:
         return io.read_policy(problem, path)
+    logged = io.Source(path).log()
+    if logged is None:
+        return io.read_kept(problem, path)
     return fm.learn_start(logged[0], problem.quotas, delta=options.delta, seed=options.seed)
 
 
