@@ -1,9 +1,9 @@
 # What the package offers and where it is defined, loaded at first use.
 from .chain import NEARLY_REDUCIBLE, Chain, Tuning
 from .factors import Factors
-from .krylov import Pinned
 from .mixing import MixingTime, Settling, dobrushin, mixing_time, settling
 from .policy import NO_MASS, checked_policy, policy_matrix, policy_of, uniform_policy
+from .slow import SlowChain
 from .sweeps import ChainRows, block_sweeps, stationary_sweeps, value_sweeps
 
 __all__ = [
@@ -13,8 +13,8 @@ __all__ = [
     "ChainRows",
     "Factors",
     "MixingTime",
-    "Pinned",
     "Settling",
+    "SlowChain",
     "Tuning",
     "block_sweeps",
     "checked_policy",

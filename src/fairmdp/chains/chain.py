@@ -3,8 +3,8 @@
 A chain with one closed class has one stationary distribution, ``nu @ P == nu``. Each closed class is solved
 by itself: by the subtraction-free elimination of Grassmann, Taksar and Heyman where it is small (every share
 comes out with small *relative* error), by damped sweeps where they converge, and where they do not by sparse
-factors without the heaviest state, or by GMRES where those would fill up. No eigenvector is ever picked by
-its position.
+factors without the heaviest state, or by multigrid where those would fill up. No eigenvector is ever picked
+by its position.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Tuning:
 
     dense: int = 400  # states up to which dense O(n^3) work is immediate
     sweeps: int = 2000  # before a factorisation is tried
-    factored: int = 20_000  # states up to which a chain that hardly mixes is factored before GMRES is asked
+    factored: int = 5_000  # states up to which a chain that hardly mixes is factored, not put to multigrid
     largest_dense: int = 2000  # states up to which dense matrices are formed where there is no other way
 
 
@@ -208,8 +208,7 @@ class Chain(ReadOnly):
             return nu
         pin = int(np.argmax(nu))
         if n > self.tuning.factored:
-            # Pinned is compiled: it is loaded for chains that are large and slow only.
-            nu, error = chains.Pinned(P, pin).stationary(start, 1e-15)
+            nu, error = self._slow(pin).stationary(nu, 1e-15)
             if error <= 1e-11:
                 return nu
         return self._factors(pin).stationary()
@@ -222,11 +221,21 @@ class Chain(ReadOnly):
         h = iterative.values(self.P, f, tol, self.tuning.sweeps)
         if h is not None or self.n_states <= self.tuning.factored:
             return h
-        pinned, columns = chains.Pinned(self._positive, pin), f.reshape(self.n_states, -1).T
+        slow, columns = self._slow(pin), f.reshape(self.n_states, -1).T
         goals = np.broadcast_to(tol, len(columns))
-        solved = [pinned.bias(column, float(goal)) for column, goal in zip(columns, goals, strict=True)]
-        settled = all(left <= goal for (_, _, left), goal in zip(solved, goals, strict=True))
-        return np.column_stack([h for h, _, _ in solved]).reshape(f.shape) if settled else None
+        solved = [slow.bias(column, float(goal)) for column, goal in zip(columns, goals, strict=True)]
+        settled = all(left <= goal for (_, left), goal in zip(solved, goals, strict=True))
+        return np.column_stack([h for h, _ in solved]).reshape(f.shape) if settled else None
+
+    def _slow(self, pin: int) -> chains.SlowChain:
+        # It is compiled, so it is loaded for chains that are large and slow only.
+        if pin not in self._slowly:
+            self._slowly[pin] = chains.SlowChain.of(self._positive, pin)
+        return self._slowly[pin]
+
+    @cached_property
+    def _slowly(self) -> dict[int, chains.SlowChain]:
+        return {}
 
     def _visits(self, transient: Ints, start: Floats) -> Floats:
         """Expected steps in each of the transient states."""

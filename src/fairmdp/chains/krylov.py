@@ -18,6 +18,7 @@ from numba import njit
 from scipy.sparse import csr_array, eye_array, hstack
 from scipy.sparse.linalg import LinearOperator, gmres
 
+from fairmdp.chains.structure import closed_classes
 from fairmdp.chains.sweeps import F8, I4, I8
 
 _RELAX = 0.9  # part of the dropped fill that is moved to the diagonal, which keeps smooth errors small
@@ -25,10 +26,11 @@ _STEPS, _ROUNDS = 60, 3  # of GMRES before it starts over, and how often it may
 _PART = 1e-3  # what one solve leaves of a distribution's residual ...
 _TRUST = 0.1  # ... and what the next one may find, at most, in units of the last correction
 _CORRECTIONS = 6
+_TINY = 1e-14  # pivot that is nothing but rounding
 
 
 @njit(cache=True, nogil=True)
-def incomplete_factors(starts: I4, cols: I4, diagonal: I8, vals: F8, relax: float) -> None:
+def incomplete_factors(starts: I4 | I8, cols: I4, diagonal: I8, vals: F8, relax: float) -> None:
     """Vals <- factors L and U of a CSR matrix with sorted rows, in its own pattern.
 
     Fill outside of the pattern is dropped; a part of it goes to the diagonal, but for the last row.
@@ -50,10 +52,12 @@ def incomplete_factors(starts: I4, cols: I4, diagonal: I8, vals: F8, relax: floa
                     vals[diagonal[i]] -= moved * vals[k] * vals[m]
         for k in range(starts[i], starts[i + 1]):
             place[cols[k]] = -1
+        if abs(vals[diagonal[i]]) < _TINY:  # the last row of a matrix whose rows add up to 0
+            vals[diagonal[i]] = 1.0
 
 
 @njit(cache=True, nogil=True)
-def sparse_substitute(starts: I4, cols: I4, diagonal: I8, vals: F8, x: F8) -> None:
+def sparse_substitute(starts: I4 | I8, cols: I4, diagonal: I8, vals: F8, x: F8) -> None:
     """Replace x by U^-1 L^-1 x."""
     n = x.size
     for i in range(n):
@@ -66,7 +70,7 @@ def sparse_substitute(starts: I4, cols: I4, diagonal: I8, vals: F8, x: F8) -> No
 
 
 @njit(cache=True, nogil=True)
-def sparse_substitute_transposed(starts: I4, cols: I4, diagonal: I8, vals: F8, x: F8) -> None:
+def sparse_substitute_transposed(starts: I4 | I8, cols: I4, diagonal: I8, vals: F8, x: F8) -> None:
     """Replace x by L^-T U^-T x."""
     n = x.size
     for i in range(n):
@@ -81,17 +85,16 @@ def sparse_substitute_transposed(starts: I4, cols: I4, diagonal: I8, vals: F8, x
 class Pinned:
     """The matrix A of a chain, its incomplete factors, and what they solve.
 
-    The chain is ``(1 - restart) P + restart e_pin``, which has one class whatever P is.
+    The chain is ``(1 - restart) P + restart e_pin``, which has one class whatever P is; the stationary
+    distribution is that of P itself where P has one class.
     """
 
-    def __init__(self, P: csr_array, pin: int, restart: float = 0.0) -> None:
-        n = P.shape[0]
-        self._order = np.append(np.delete(np.arange(n), pin), pin)
-        moves = P[self._order][:, self._order[:-1]]
-        A = hstack([eye_array(n, n - 1) - (1 - restart) * moves, np.ones((n, 1))], format="csr")
-        A.sum_duplicates()
-        self._A, self._AT = A, A.T.tocsr()
-        rows = np.repeat(np.arange(n), np.diff(A.indptr))
+    def __init__(self, P: csr_array, pin: int, restart: float = 0.0, order: I8 | None = None) -> None:
+        given = np.arange(P.shape[0]) if order is None else order
+        self._order = np.append(given[given != pin], pin)
+        self._P, self._restart = P, restart
+        self._A = A = self._matrix(restart)
+        rows = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))
         diagonal = np.flatnonzero(A.indices == rows)
         self._factors = A.indptr, A.indices, diagonal, A.data.copy()
         incomplete_factors(*self._factors, _RELAX)
@@ -106,13 +109,15 @@ class Pinned:
 
     def stationary(self, nu: F8, tol: float) -> tuple[F8, float]:
         """Stationary distribution from a guess, and an estimate of its L1 error."""
+        one_class = self._restart > 0 and len(closed_classes(self._P)) == 1
+        AT = (self._matrix(0.0) if one_class else self._A).T.tocsr()
         target = np.zeros_like(nu)
         target[-1] = 1.0
         y, error = nu[self._order], np.inf
         for _ in range(_CORRECTIONS):
-            residual = target - self._AT @ y
+            residual = target - AT @ y
             size = float(np.linalg.norm(residual))
-            step = self._solve(self._AT, sparse_substitute_transposed, residual, _PART * size)
+            step = self._solve(AT, sparse_substitute_transposed, residual, _PART * size)
             y = y + step
             error = _TRUST * float(np.abs(step).sum())
             if not error > tol:
@@ -120,6 +125,13 @@ class Pinned:
         out = np.empty_like(nu)
         out[self._order] = np.maximum(y, 0.0)
         return out / out.sum(), error
+
+    def _matrix(self, restart: float) -> csr_array:
+        n = self._P.shape[0]
+        moves = self._P[self._order][:, self._order[:-1]]
+        A = hstack([eye_array(n, n - 1) - (1 - restart) * moves, np.ones((n, 1))], format="csr")
+        A.sum_duplicates()
+        return A
 
     def _solve(self, A: csr_array, substitute: Callable[..., None], b: F8, tol: float) -> F8:
         def precondition(x: F8) -> F8:

@@ -10,6 +10,7 @@ import numpy as np
 from fairmdp.backends import cpu
 from fairmdp.backends.base import ROUNDING, Backup, ChainTuning, Way
 from fairmdp.backends.by_quota import KernelSet, Layout, Place, layout, place
+from fairmdp.chains.aggregates import Aggregates, aggregated
 from fairmdp.chains.chain import Chain
 from fairmdp.chains.policy import policy_matrix, policy_of, uniform_policy
 from fairmdp.model.checks import Floats, Ints
@@ -51,6 +52,11 @@ class CpuBackend:
     @cached_property
     def _r(self) -> Floats:
         return (self.host.mdp.r - self.base) / self.scale if self._rewards is None else self._rewards
+
+    @cached_property
+    def aggregates(self) -> Aggregates:
+        """States in groups, by the uniform policy's chain: once for the chains of all policies."""
+        return aggregated(self.follow(self.uniform()))
 
     def require_memory(self, columns: int) -> None:
         """Nothing is known that would be worth saying."""
@@ -104,7 +110,7 @@ class CpuBackend:
         """One of the ways to solve chains."""
         if name == "sweeps":
             return cpu.ways.Sweeping(self, **how)
-        return cpu.ways.Krylov() if name == "krylov" else cpu.ways.Factoring(self, **how)
+        return cpu.ways.Krylov(self) if name == "krylov" else cpu.ways.Factoring(self, **how)
 
     def patient(self) -> Way:
         """One way for chains on which sweeps stop short: factors, or many damped sweeps."""

@@ -1,4 +1,4 @@
-"""Ways to solve a policy's chain on the CPU: damped sweeps, and GMRES where these take too long."""
+"""Ways to solve a policy's chain on the CPU: damped sweeps, and multigrid where these take too long."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairmdp.backends.factoring import Factoring
-from fairmdp.chains.krylov import Pinned
+from fairmdp.chains.slow import SlowChain
 from fairmdp.chains.sweeps import F4, F8, ChainRows, block_sweeps, stationary_sweeps, value_sweeps
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Factoring", "Krylov", "Sweeping"]
 
 _RESTART = 1e-12  # of chains whose classes nobody has counted
+_STALLS = 6  # of multigrid, more than answers, after which GMRES is asked alone
 
 
 class Sweeping:
@@ -47,29 +48,37 @@ class Sweeping:
 
 
 class Krylov:
-    """GMRES with incomplete factors, see `chains.krylov`."""
+    """Multigrid, and GMRES with incomplete factors where that stalls: see `chains.slow`."""
 
-    def __init__(self) -> None:
-        self._pin = 0
-        self._known: tuple[F8, Pinned] | None = None
+    def __init__(self, backend: CpuBackend) -> None:
+        self._backend, self._pin, self._stalls = backend, 0, 0
+        self._known: tuple[F8, SlowChain] | None = None
 
     def evaluate(self, chain: ChainRows, h: F8, e: F8, tol: float) -> tuple[F8, float]:
         """Relative values of the policy whose backup at h is off by e, and the span of what is left."""
-        change, _, left = self._pinned(chain).bias(e, tol)
+        change, left = self._slow(chain).bias(e, tol)
+        self._count()
         return (h + change, left) if np.isfinite(left) else (h, np.inf)
 
     def stationary(self, chain: ChainRows, nu: F8, tol: float) -> tuple[F8, float]:
         """Stationary distribution of a chain from a guess, and an estimate of its L1 error."""
         self._pin = int(np.argmax(nu))
-        better, error = self._pinned(chain).stationary(nu, tol)
+        better, error = self._slow(chain).stationary(nu, tol)
+        self._count()
         return (better, error) if np.isfinite(error) else (nu, np.inf)
 
     def biases(self, chain: ChainRows, F: F4, H: F4 | None, columns: int, tol: float) -> tuple[F4, float]:
         """Bias of every column of F, and the largest span of what is left."""
-        found = [self._pinned(chain).bias(f, tol) for f in F.T.astype(float)]
-        return np.column_stack([h for h, _, _ in found]).astype(np.float32), max(left for _, _, left in found)
+        found = [self._slow(chain).bias(f, tol) for f in F.T.astype(float)]
+        return np.column_stack([h for h, _ in found]).astype(np.float32), max(left for _, left in found)
 
-    def _pinned(self, chain: ChainRows) -> Pinned:
+    def _slow(self, chain: ChainRows) -> SlowChain:
         if self._known is None or self._known[0] is not chain.vals:
-            self._known = chain.vals, Pinned(chain.matrix(), self._pin, _RESTART)
+            aggregates = None if self._stalls >= _STALLS else self._backend.aggregates
+            self._known = chain.vals, SlowChain(chain, aggregates, self._pin, _RESTART)
         return self._known[1]
+
+    def _count(self) -> None:
+        """Count stalls of multigrid, each set off by an answer that it found."""
+        if self._known is not None and self._stalls < _STALLS:
+            self._stalls = max(self._stalls + (1 if self._known[1].stalled else -1), 0)
