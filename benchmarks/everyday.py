@@ -23,7 +23,19 @@ FIELDS = ("what", "seconds", "status")
 SOLVES = {
     "garnet 1e4 states, 5 quotas": ("garnet", {"states": 10_000, "quotas": 5}),
     "garnet 1e5 states, 5 quotas": ("garnet", {"states": 100_000, "quotas": 5}),
+    "queue 2.7e3 states, 3 quotas": ("queue", {"room": 13}),
     "queue 1e4 states, 3 quotas": ("queue", {"room": 21}),
+    "queue 1e4 states, other quotas": ("queue", {"room": 21, "owed": (0.3, 0.6, 0.2)}),
+    "queue 1e4 states, other arrivals": (
+        "queue",
+        {"room": 21, "arrival": 0.38, "rewards": (1.0, 0.8, 0.5), "owed": (0.45, 0.45, 0.45)},
+    ),
+    "queue 2e4 states, 3 quotas": ("queue", {"room": 27}),
+    "queue 1e5 states, 3 quotas": ("queue", {"room": 45}),
+    "jobs 1e4 states, 3 clients": ("jobs", {"clients": 3, "room": 21}),
+    "jobs 3.7e3 states, 2 clients": ("jobs", {"clients": 2, "room": 60}),
+    "postal 1e4 states": ("postal", {"room": 15}),
+    "grid 2.5e3 states, 5 quotas": ("grid", {"side": 50}),
     "1e4 states with a quota each": ("per_state", {"states": 10_000}),
 }
 STEPS = {
@@ -50,6 +62,7 @@ def solve(what):
     name, sizes = SOLVES[what]
     fm.solve(PROBLEMS["garnet"](states=600, quotas=2))  # loads what is compiled
     fm.solve(PROBLEMS["per_state"](states=400))
+    fm.solve(PROBLEMS["queue"](room=17))
     problem = PROBLEMS[name](**sizes)
     begin = time.process_time()
     solution = fm.solve(problem)

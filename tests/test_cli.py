@@ -1,6 +1,7 @@
 """The command line as a user meets it: screens, exit codes, and never a traceback."""
 
 import csv
+import dataclasses
 import io
 import json
 import re
@@ -288,6 +289,20 @@ def test_one_problem_is_built_where_only_its_bounds_are_given(run, monkeypatch):
     monkeypatch.setattr(fairmdp.Problem, "__init__", counted)
     assert run("solve", "three-state", "--rho", "0.1,0.1,0.25")[0] == 0
     assert [bool(quotas or rest) for quotas, rest in built] == [True, False]  # and the model without quotas
+
+
+def test_the_gain_without_quotas_starts_from_the_answer_and_takes_no_longer(run, monkeypatch):
+    asked, whole = [], fairmdp.solve
+
+    def watched(problem, **how):
+        asked.append(how)
+        found = whole(problem, **how)
+        return found if problem.n_quotas else dataclasses.replace(found, status=fairmdp.Status.FEASIBLE)
+
+    monkeypatch.setattr(fairmdp, "solve", watched)
+    code, out = run("solve", "three-state", "--rho", "0.1,0.1,0.25")[:2]
+    assert code == 0 and "  without quotas not settled" in out and "fairness costs" not in out
+    assert asked[1]["start"].gain == pytest.approx(0.443421, abs=1e-6) and 1 <= asked[1]["seconds"] < 60
 
 
 def test_quotas_of_one_line_are_added_together(monkeypatch):

@@ -152,7 +152,7 @@ def test_a_search_whose_ceiling_says_nothing_ends(monkeypatch):
     best, tops = Search.best, (1e9 * 0.97**n for n in count())
     monkeypatch.setattr(Search, "best", lambda search, *ask: (next(tops), best(search, *ask)[1]))
     found = solve_colgen(problem)
-    assert found.counters["columns"] <= 40
+    assert found.counters["columns"] <= 50
     assert found.status is Status.FEASIBLE and verify(problem, found).ok
     assert found.upper == pytest.approx(problem.mdp.r.max())  # of that ceiling nothing is told
 

@@ -8,10 +8,10 @@ from scipy.sparse import coo_array
 from fairmdp import MDP, Problem, Quota
 
 
-def queue(room, clients=3, arrival=0.4, rewards=(1.0, 0.6, 0.3)):
+def queue(room, clients=3, arrival=0.4, rewards=(1.0, 0.6, 0.3), owed=(0.5, 0.5, 0.5)):
     """State: length of every client's queue; action: whom to serve; then arrivals.
 
-    Each client's queue is to be at most a quarter full half of the time.
+    Each client's queue is to be at most a quarter full for the share of the time that it is owed.
     """
     sizes = (room + 1,) * clients
     n = (room + 1) ** clients
@@ -29,5 +29,5 @@ def queue(room, clients=3, arrival=0.4, rewards=(1.0, 0.6, 0.3)):
     entries = np.concatenate(vals), (np.concatenate(rows), np.concatenate(cols))
     P = coo_array(entries, shape=(n * clients, n)).tocsr()
     short = [np.flatnonzero(lengths[:, c] <= room // 4) for c in range(clients)]
-    quotas = [Quota(f"client {c}", states=short[c], at_least=0.5) for c in range(clients)]
+    quotas = [Quota(f"client {c}", states=short[c], at_least=owed[c]) for c in range(clients)]
     return Problem(MDP(P, r, np.repeat(np.arange(n), clients)), quotas)

@@ -32,11 +32,12 @@ ROUNDING = 5e-15
 class ChainTuning:
     """From where on chains that mix slowly are solved in which way."""
 
-    cheap: int = 5000  # states up to which factors come straight after sweeps
+    grouped: int = 1500  # states from which chains are solved on groups of them before that
+    cheap: int = 5000  # states up to which factors come next
     factored: int = 20_000  # states up to which chains are factored at all: beyond, factors fill up
     patient: int = 5000  # the same for a solver that wants an answer without a search for the way
-    evaluation: int = 300  # sweeps of an evaluation ...
-    stationary: int = 600  # ... and of a stationary distribution beyond which other ways are quicker
+    evaluation: int = 100  # sweeps of an evaluation ...
+    stationary: int = 200  # ... and of a stationary distribution beyond which other ways are quicker
     wide: float = 30.0  # transitions of a pair from which on factors fill up at any size
 
     def ways(self, backend: Backend) -> tuple[str, ...]:
@@ -45,7 +46,7 @@ class ChainTuning:
         if self.fill_up(backend):
             return "sweeps", "krylov"
         if n_states <= self.cheap:
-            return "sweeps", "factors"
+            return ("sweeps", "multigrid", "factors") if n_states > self.grouped else ("sweeps", "factors")
         return ("sweeps", "krylov", "factors") if n_states <= self.factored else ("sweeps", "krylov")
 
     def fill_up(self, backend: Backend) -> bool:
@@ -176,7 +177,7 @@ class Backend(Protocol):
         """Chain of a policy."""
 
     def way(self, name: str, **how: Any) -> Way:
-        """One of the ways to solve chains: "sweeps", "krylov" or "factors"."""
+        """One of the ways to solve chains: "sweeps", "multigrid" (CPU only), "krylov" or "factors"."""
 
     def patient(self) -> Way:
         """One way for chains on which sweeps stop short."""

@@ -226,10 +226,13 @@ def _left(r: F8, turned: bool) -> float:
 
 
 class Multigrid:
-    """What multigrid solves for a chain, whose model has been grouped."""
+    """What multigrid solves for a chain, whose model has been grouped.
 
-    def __init__(self, chain: ChainRows, aggregates: Aggregates) -> None:
-        self._chain, self._aggregates = chain, aggregates
+    Relative values are those of ``(1 - restart) P``: with a restart in some state they differ by a constant.
+    """
+
+    def __init__(self, chain: ChainRows, aggregates: Aggregates, restart: float = 0.0) -> None:
+        self._chain, self._aggregates, self._restart = chain, aggregates, restart
 
     def bias(self, f: F8, tol: float) -> tuple[F8, float]:
         """Bias of f, up to a constant, and the span of what is left of the equations."""
@@ -271,7 +274,9 @@ class Multigrid:
     @cached_property
     def _even(self) -> Levels:
         """Levels in which all states of a group count the same."""
-        return built(*self._chain, *self._aggregates, np.ones(self._aggregates.order.size))
+        starts, cols, vals = self._chain
+        even = np.ones(self._aggregates.order.size)
+        return built(starts, cols, (1 - self._restart) * vals, *self._aggregates, even)
 
     def _back(self, x: F8) -> F8:
         """A vector in the chain's own order of the states."""

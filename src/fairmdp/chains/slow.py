@@ -18,8 +18,9 @@ _CLOSE = 1e-11  # error of a distribution that is good enough whatever was asked
 class SlowChain:
     """Bias and stationary distribution of a chain whose states have been grouped.
 
-    Multigrid works with the chain as it is, whatever its classes. GMRES solves
-    ``(1 - restart) P + restart e_pin``, which has one class if the restart is positive.
+    Multigrid works with the chain as it is, whatever its classes. GMRES, which is left out where multigrid
+    is to do it alone, solves ``(1 - restart) P + restart e_pin``, which has one class if the restart is
+    positive.
 
     Attributes
     ----------
@@ -28,12 +29,18 @@ class SlowChain:
     """
 
     def __init__(
-        self, rows: ChainRows, aggregates: Aggregates | None, pin: int, restart: float = 0.0
+        self,
+        rows: ChainRows,
+        aggregates: Aggregates | None,
+        pin: int,
+        restart: float = 0.0,
+        *,
+        alone: bool = False,
     ) -> None:
-        self._rows, self._pin, self._restart = rows, pin, restart
+        self._rows, self._pin, self._restart, self._alone = rows, pin, restart, alone
         self._order = None if aggregates is None else aggregates.order
         grouped = aggregates is not None and aggregates.sizes.size > 1
-        self._multigrid = Multigrid(rows, aggregates) if aggregates is not None and grouped else None
+        self._multigrid = Multigrid(rows, aggregates, restart) if aggregates is not None and grouped else None
         self.stalled = False
 
     @classmethod
@@ -47,8 +54,10 @@ class SlowChain:
         if self._multigrid is not None:
             h, left = self._multigrid.bias(f, tol)
             self.stalled = not left <= tol
-            if not self.stalled:
+            if self._alone or not self.stalled:
                 return h, left
+        elif self._alone:
+            return np.zeros_like(f), np.inf
         h, _, left = self._pinned.bias(f, tol)
         return h, left
 
@@ -57,8 +66,10 @@ class SlowChain:
         if self._multigrid is not None:
             found, error = self._multigrid.stationary(nu, tol)
             self.stalled = not error <= max(tol, _CLOSE)
-            if not self.stalled:
+            if self._alone or not self.stalled:
                 return found, error
+        elif self._alone:
+            return nu, np.inf
         return self._pinned.stationary(nu, tol)
 
     @cached_property

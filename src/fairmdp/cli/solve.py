@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import shlex
 import sys
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,8 @@ from fairmdp.cli.words import FILE, Count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+_AT_LEAST = 1.0  # seconds that the gain without quotas may take, however quick the answer was
 
 
 class _FromRegistry(click.Option):
@@ -115,14 +118,17 @@ def solve(source: io.Source, options: _Options) -> None:
     check_file("--policy", options.policy, ".csv", ".json")
     quiet = options.as_json
     problem = source.problem()
+    began = time.perf_counter()
     solution = _solved(problem, options)
+    spent = time.perf_counter() - began
     if quiet:
         click.echo(views.solution_json(solution))
     else:
         free = None
         if problem.n_quotas and solution.status == "optimal":
             bare = problem.without_quotas()
-            free = fm.solve(bare, tol=options.tol, device=options.device, start=solution)
+            allowed = max(spent, _AT_LEAST)
+            free = fm.solve(bare, tol=options.tol, device=options.device, start=solution, seconds=allowed)
         other = fm.other_meaning(problem, solution, tol=options.tol)
         click.echo(views.solution_text(source.target, problem, solution, free, other))
     if options.out is not None:

@@ -30,6 +30,7 @@ from fairmdp.solvers.passages import Split, classes_apart, connect_by_passages, 
 from fairmdp.solvers.prices import price_box, start_from, tightened
 from fairmdp.solvers.request import Progress, Request
 
+_GENTLE = 0.1  # first penalty: far prices lead slow chains through policies of several classes
 _LIKELY = 40  # columns that a search ends with, about
 _MARGIN = 0.05  # of the tolerance, by which quotas are tightened
 
@@ -186,7 +187,7 @@ def _master(asked: Bounds, tol: float) -> Mixture:
 def _run(search: Search, tol: float, progress: Progress | None) -> None:
     """Raise what a broken quota costs until none is broken, or none can be mended."""
     low, high, report = search.low, search.high, _reporter(search, progress)
-    for penalty in PENALTIES:
+    for penalty in (_GENTLE, *PENALTIES):
         search.master.penalty = penalty
         eager = penalty < PENALTIES[-1]
         broken = search.run(search.witness[1], 0.8 * tol, _hopeless, report, eager=eager)

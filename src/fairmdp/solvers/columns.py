@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, Protocol
 import highspy
 import numpy as np
 
-from fairmdp.backends.base import Backend, Bounds, Way
+from fairmdp.backends.base import Backend, Backup, Bounds, Way
 from fairmdp.deadline import Deadline
 from fairmdp.model.checks import Floats
 from fairmdp.solvers.prices import dual_value, price_box
@@ -47,6 +47,7 @@ class Tuning:
     stuck: int = 30  # of them in a row that leave the span of the error where it was: no more will help
     creeping: int = 6  # of them in a row that keep the policy and half of that span: nothing new will come
     stalls: int = 3  # evaluations that fell short before chains are solved in another way
+    wild: float = 1e3  # span of an error at which chains hardly leave their classes: factors are better then
     restart: float = 1e-7  # of factored chains: policy iteration passes through policies with several classes
     damping: float = 0.1  # of sweeps: deterministic policies are often periodic
     tie: float = 1e-13
@@ -210,7 +211,7 @@ class Search:
             least, since = (span, 0) if span < 0.9 * least else (least, since + 1)
             if span <= tol or since == self.tuning.stuck or creeping == self.tuning.creeping:
                 break
-            self._settle(backup.pi, backup.e, max(0.1 * span, 0.3 * tol))
+            self._settle(backup, max(0.1 * span, 0.3 * tol))
         if self.ceilings is not None:
             self.ceilings.append(Ceiling(top, mu, best_h))
         return self.master.ceiling(top, mu, self.low, self.high), best_h
@@ -252,7 +253,7 @@ class Search:
         for way, name in list(enumerate(self.ways))[max(self.way, self.distribution_way) :]:
             self.deadline.check()
             # Factors for relative values restart too often; other ways know where the chain often is.
-            own = name == "krylov" and name == self.ways[self.way]
+            own = name in ("multigrid", "krylov") and name == self.ways[self.way]
             solver = self.solver if own else self._exact(name, self.backend.tuning.stationary)
             nu, error = solver.stationary(chain, nu, tol)
             if error <= tol:
@@ -260,11 +261,12 @@ class Search:
                 break
         return nu, error
 
-    def _settle(self, pi: Any, e: Any, tol: float) -> None:
+    def _settle(self, backup: Backup, tol: float) -> None:
         """Relative values of a policy, in another way once one has often fallen short."""
-        self.h, left = self.solver.evaluate(self.backend.follow(pi), self.h, e, tol)
+        self.h, left = self.solver.evaluate(self.backend.follow(backup.pi), self.h, backup.e, tol)
         self.stalls += left > tol
-        if self.stalls >= self.tuning.stalls and self.way + 1 < len(self.ways):
+        wild = self.ways[self.way] == "multigrid" and backup.high - backup.low > self.tuning.wild
+        if (wild or self.stalls >= self.tuning.stalls) and self.way + 1 < len(self.ways):
             self.stalls, self.way = 0, self.way + 1
             self.solver = self._solver(self.ways[self.way])
 

@@ -293,6 +293,8 @@ def _gain_lines(data: Json) -> list[str]:
     if data["free_status"] == Status.OPTIMAL and data["cost"] is not None:
         free = fixed(data["free_gain"], 6)
         lines.append(f"  without quotas {free}; fairness costs {fixed(data['cost'], 6)}")
+    elif data["free_status"] is not None and data["free_status"] != Status.OPTIMAL:
+        lines.append("  without quotas not settled: it is looked for no longer than the answer took")
     return lines
 
 

@@ -110,7 +110,9 @@ class CpuBackend:
         """One of the ways to solve chains."""
         if name == "sweeps":
             return cpu.ways.Sweeping(self, **how)
-        return cpu.ways.Krylov(self) if name == "krylov" else cpu.ways.Factoring(self, **how)
+        if name in ("multigrid", "krylov"):
+            return cpu.ways.Slowly(self, alone=name == "multigrid")
+        return cpu.ways.Factoring(self, **how)
 
     def patient(self) -> Way:
         """One way for chains on which sweeps stop short: factors, or many damped sweeps."""

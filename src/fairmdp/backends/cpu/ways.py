@@ -13,7 +13,7 @@ from fairmdp.chains.sweeps import F4, F8, ChainRows, block_sweeps, stationary_sw
 if TYPE_CHECKING:
     from fairmdp.backends.cpu.backend import CpuBackend
 
-__all__ = ["Factoring", "Krylov", "Sweeping"]
+__all__ = ["Factoring", "Slowly", "Sweeping"]
 
 _RESTART = 1e-12  # of chains whose classes nobody has counted
 _STALLS = 6  # of multigrid, more than answers, after which GMRES is asked alone
@@ -47,11 +47,11 @@ class Sweeping:
         return H, span
 
 
-class Krylov:
-    """Multigrid, and GMRES with incomplete factors where that stalls: see `chains.slow`."""
+class Slowly:
+    """Multigrid, alone or with GMRES where that stalls: see `chains.slow`."""
 
-    def __init__(self, backend: CpuBackend) -> None:
-        self._backend, self._pin, self._stalls = backend, 0, 0
+    def __init__(self, backend: CpuBackend, *, alone: bool = False) -> None:
+        self._backend, self._alone, self._pin, self._stalls = backend, alone, 0, 0
         self._known: tuple[F8, SlowChain] | None = None
 
     def evaluate(self, chain: ChainRows, h: F8, e: F8, tol: float) -> tuple[F8, float]:
@@ -74,8 +74,9 @@ class Krylov:
 
     def _slow(self, chain: ChainRows) -> SlowChain:
         if self._known is None or self._known[0] is not chain.vals:
-            aggregates = None if self._stalls >= _STALLS else self._backend.aggregates
-            self._known = chain.vals, SlowChain(chain, aggregates, self._pin, _RESTART)
+            hopeless = self._stalls >= _STALLS and not self._alone
+            groups = None if hopeless else self._backend.aggregates
+            self._known = chain.vals, SlowChain(chain, groups, self._pin, _RESTART, alone=self._alone)
         return self._known[1]
 
     def _count(self) -> None:
