@@ -524,6 +524,28 @@ OVERLAPS = """Array.from(document.querySelectorAll(".figure svg"), (svg) => {
 })"""
 
 
+def test_a_principle_is_chosen_beside_the_sliders(open_page):
+    page = open_page()
+    page.get_by_label("Principle").select_option("alpha=2")
+    problem = three_state(0.1, 0.1, 0.2)
+    cells = page.locator("#principle td, #principle tbody th")
+
+    def shown(problem):
+        fair = fm.solve_welfare(problem, fm.alpha_fair(2.0))
+        expect(page.locator("#principle-answer")).to_contain_text(f"Gain {fair.gain:.6f}, worst slack")
+        rows = sorted(zip(fair.utilities, fair.over, fair.marginals, strict=True))
+        texts = [t.replace("\u202f", " ") for t in cells.all_text_contents()]
+        assert texts == [t for u, name, m in rows for t in (name, f"{100 * u:.2f} %", f"{m / 100:.4f}")]
+
+    shown(problem)
+    page.get_by_label("at least for s1").fill("0.4")
+    shown(problem.with_bounds([0.1, 0.4, 0.2]))
+    expect(page.locator("#principle-command")).to_contain_text("fairmdp welfare three-state")
+    assert_accessible(page)
+    page.get_by_label("Principle").select_option("")
+    expect(cells).to_have_count(0)
+
+
 def long_names():
     mdp = fm.scenarios.garnet(6, 12, 3, n_quotas=0).mdp
     states = [f"a rather long name of ward {k}" for k in range(6)]

@@ -14,6 +14,7 @@ import fairmdp.views.notebook  # shows results as tables
 from fairmdp.frontiers.drawn import Tuning, best_curve
 from fairmdp.views.html import report_html
 from fairmdp.views.policy import GRAPH_STATES, MOST_STATES
+from fairmdp.views.welfare import welfare_view
 from fairmdp.web import tasks
 from fairmdp.web.edits import Row, solve_command
 from fairmdp.web.server import static_files
@@ -55,6 +56,40 @@ def test_names_are_quoted_on_the_command_line():
         Source("kept/y.npz", shown="it's $HOME.npz"), asked, asked.with_bounds([0.1, 0.2])
     )
     assert shlex.split(command) == ["fairmdp", "solve", "it's $HOME.npz", "--quota='; rm -rf ~ #>=0.2"]
+
+
+@pytest.mark.parametrize("principle", ["nash", "gini", "leximin"])
+def test_a_principle_is_answered_under_the_bounds_as_they_stand(principle, run):
+    found = ask("welfare", at_least=(0.1, 0.2, 0.0), text=principle)
+    problem = Source("three-state").problem().with_bounds([0.1, 0.2, 0.0])
+    fair = fm.solve_welfare(problem, fm.parse_objective(principle))
+    assert found["status"] == "optimal" and found["gain"] == pytest.approx(fair.gain, abs=1e-9)
+    assert [row["name"] for row in found["groups"]] == list(problem.names)
+    assert [row["utility"] for row in found["groups"]] == pytest.approx(fair.utilities.tolist(), abs=1e-7)
+    assert [row["marginal"] for row in found["groups"]] == pytest.approx(fair.marginals.tolist(), abs=1e-6)
+    code, out, _ = run(*shlex.split(found["command"])[1:], "--json")
+    assert code == 0 and json.loads(out)["welfare"] == pytest.approx(found["welfare"], abs=1e-7)
+
+
+def test_a_principle_counts_the_groups_that_the_page_has_now():
+    rows = (Row("first", was="s0", at_least=0.0), Row("new", states=(1, 2), at_least=0.0))
+    found = ask("welfare", rows=rows, text="max-min")
+    problem = Source("three-state").problem()
+    groups = [fm.Quota("first", states=[0], at_least=0.0), fm.Quota("new", states=[1, 2], at_least=0.0)]
+    fair = fm.solve_welfare(fm.Problem(problem.mdp, groups), fm.max_min())
+    assert found["welfare"] == pytest.approx(fair.welfare, abs=1e-6)
+    assert found["command"].endswith("--by=max-min --over=s0 --over=new")
+
+
+def test_a_principle_that_cannot_serve_everybody_says_whom():
+    closed = fm.MDP(P=[[1.0, 0.0], [1.0, 0.0]], r=[0.0, 1.0], s_of=[0, 1])
+    groups = [fm.Quota("here", states=[0], at_least=0.0), fm.Quota("gone", states=[1], at_least=0.0)]
+    problem = fm.Problem(closed, groups)
+    found = welfare_view(problem, fm.solve_welfare(problem, fm.parse_objective("nash")))
+    assert found["status"] == "infeasible" and "no policy gives gone more than" in found["why"]
+    tight = Source("three-state").problem().with_bounds([0.6, 0.6, 0.0])
+    found = welfare_view(tight, fm.solve_welfare(tight, fm.parse_objective("nash")))
+    assert (found["status"], found["why"]) == ("infeasible", "no policy meets the quotas")
 
 
 def test_many_moved_quotas_go_to_a_file():

@@ -345,6 +345,15 @@ def test_a_group_that_cannot_be_served_is_an_answer():
     assert solve_welfare(problem, gini()).status is Status.OPTIMAL
 
 
+def test_a_state_that_is_left_for_good_serves_nobody():
+    """Its share under a first, rough policy is not 0 yet."""
+    mdp = MDP([[1.0, 0.0], [1.0, 0.0]], [0.0, 1.0], [0, 1])
+    problem = Problem(mdp, [Utility("here", states=[0]), Utility("gone", states=[1])])
+    fair = solve_welfare(problem, alpha_fair(1))
+    assert fair.status is Status.INFEASIBLE and fair.levels[0].groups == ("gone",)
+    assert verify(problem, fair, exact=True).ok
+
+
 def test_quotas_that_cannot_be_met_are_an_answer():
     problem = THREE.with_bounds([0.1, 0.1, 0.6])
     fair = solve_welfare(problem, alpha_fair(1))

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from fairmdp.certificate.welfare import WelfareVerdict
 from fairmdp.model.objective_text import objective_text
 from fairmdp.model.problem import Problem
+from fairmdp.solution.file import plain
 from fairmdp.solution.solution import Status
 from fairmdp.solution.welfare import WelfareSolution
 from fairmdp.solution.welfare_file import welfare_to_dict
-from fairmdp.views.data import Json, solution_data
+from fairmdp.views.data import Json, shown_unit, solution_data
 from fairmdp.views.format import MAX_ROWS, columns, fixed, interval, listed, price, slack, worst_slack
 from fairmdp.views.text import infeasible_lines, policies_lines, size_text
 
@@ -60,6 +61,17 @@ def welfare_data(problem: Problem, fair: WelfareSolution) -> Json:
         "quotas_can_be_met": fair.solution.status is not Status.INFEASIBLE,
         "solution": solution_data(problem, fair.solution, most=MAX_ROWS),
     }
+
+
+def welfare_view(problem: Problem, fair: WelfareSolution) -> Json:
+    """What the page shows of an answer: all but the policy, groups in their units, and why there is none."""
+    data = welfare_data(problem, fair)
+    groups = [row | {"unit": shown_unit(problem, problem.quota_index(row["name"]))} for row in data["groups"]]
+    shown = {name: data[name] for name in ("status", "principle", "welfare", "upper", "gain", "worst_slack")}
+    why = None
+    if fair.status is Status.INFEASIBLE:
+        why = "\n".join(_unserved(data)) if data["quotas_can_be_met"] else "no policy meets the quotas"
+    return plain(shown | {"groups": groups, "why": why})
 
 
 def welfare_text(name: str, problem: Problem, fair: WelfareSolution) -> str:

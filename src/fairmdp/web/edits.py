@@ -15,7 +15,7 @@ from fairmdp.model.problem import Problem
 from fairmdp.model.quota import Quota
 
 _LONG_COMMAND = 40  # words of a command line for quotas, and names in one of them; more belong into a file
-_EXPORT = "fairmdp solve problem.npz   # {why}: export the problem first"
+_EXPORT = "   # {why}: export the problem first"
 
 
 @dataclass(frozen=True)
@@ -54,20 +54,38 @@ def solve_command(source: Source, asked: Problem, problem: Problem, rows: Rows |
 
     What was removed asks for nothing there, and what was renamed has its old name.
     """
+    return _command("solve", (), source, asked, problem, rows)
+
+
+def welfare_command(
+    principle: str, source: Source, asked: Problem, problem: Problem, rows: Rows | None = None
+) -> str:
+    """Return the command line that finds what a principle prefers in that problem."""
+    more = [f"--by={principle}"]
+    if rows is not None:  # what was removed is no group either
+        sets = [row for row, weighted in zip(rows, problem.weighted, strict=True) if not weighted]
+        more += [f"--over={row.was or row.name}" for row in sets]
+    return _command("welfare", more, source, asked, problem, rows)
+
+
+def _command(
+    verb: str, more: Sequence[str], source: Source, asked: Problem, problem: Problem, rows: Rows | None
+) -> str:
+    export = shlex.join(["fairmdp", verb, "problem.npz", *(word for word in more if word.startswith("--by"))])
     added: Sequence[Row] = ()
     if rows is not None:
         added = [row for row in rows if row.was is None]
         if any(row.name in asked.names for row in added):
-            return _EXPORT.format(why="a new quota is called as an old one was")
+            return export + _EXPORT.format(why="a new quota is called as an old one was")
         problem = _as_named(asked, problem, rows)
     groups = [_group(asked, row) for row in added]
     bounds = [*_moved(asked, problem), *_new(problem, len(added))]
     if len(bounds) > _LONG_COMMAND:
-        return _EXPORT.format(why="many quotas have moved")
+        return export + _EXPORT.format(why="many quotas have moved")
     if None in groups:
-        return _EXPORT.format(why="a new quota has too many states to be named")
+        return export + _EXPORT.format(why="a new quota has too many states to be named")
     words = [*(f"--group={group}" for group in groups), *(f"--quota={bound}" for bound in bounds)]
-    return shlex.join(["fairmdp", "solve", *source.words, *words])
+    return shlex.join(["fairmdp", verb, *source.words, *words, *more])
 
 
 def _quota(problem: Problem, row: Row) -> Quota:

@@ -26,6 +26,7 @@ from fairmdp.frontiers import last_feasible
 from fairmdp.frontiers.drawn import best_curve
 from fairmdp.frontiers.meanings import other_meaning
 from fairmdp.io import Source
+from fairmdp.model.objective_text import parse_objective
 from fairmdp.model.problem import Problem
 from fairmdp.model.quota_text import states_matching
 from fairmdp.solution.file import plain
@@ -42,7 +43,9 @@ from fairmdp.views.document import (
     verdict_view,
 )
 from fairmdp.views.exports import export
-from fairmdp.web.edits import Rows, edited, solve_command
+from fairmdp.views.welfare import welfare_view
+from fairmdp.web.edits import Rows, edited, solve_command, welfare_command
+from fairmdp.welfare import solve_welfare
 from fairmdp.workers import report
 
 __all__ = ["TASKS", "OpenProblems", "RefusedError", "Request", "Source"]
@@ -74,7 +77,7 @@ class Request:
     """One question: a task, the problem that it is about, and the bounds that the sliders stand at.
 
     Bounds are in the units of their quotas; ``rows`` are the quotas, where the page has changed them.
-    ``policy`` is the path of one to audit, ``text`` what names of states are looked for by.
+    ``policy`` is the path of one to audit, ``text`` what names of states are looked for by, or a principle.
     """
 
     task: str
@@ -233,6 +236,14 @@ def _solve(opened: _Opened, request: Request, progress: Progress) -> Json:
     return {**solution_view(problem, solution, stated.free, other), "command": command}
 
 
+def _welfare(opened: _Opened, request: Request, progress: Progress) -> Json:
+    """What a principle prefers under the quotas as they stand."""
+    problem, stated = opened.at(request), opened.stated
+    fair = solve_welfare(problem, parse_objective(request.text), progress=progress)
+    command = welfare_command(request.text, stated.source, stated.problem, problem, opened.rows)
+    return {**welfare_view(problem, fair), "command": command}
+
+
 def _states(opened: _Opened, request: Request, progress: Progress) -> Json:
     """The states that a text chooses: all of their numbers, and the names of the first."""
     problem = opened.stated.problem
@@ -308,6 +319,7 @@ _TASKS: dict[str, Callable[[_Opened, Request, Progress], Json]] = {
     "export": _export,
     "states": _states,
     "audit": _audit,
+    "welfare": _welfare,
 }
 
 TASKS = tuple(_TASKS)

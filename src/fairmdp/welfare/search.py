@@ -176,6 +176,14 @@ def clean_occupancy(search: Search) -> Any:
 
 
 def _enough(search: Search) -> bool:
+    """Whether every group has something; rough columns have a little in states that are left for good."""
+    if not _has_enough(search):
+        return False
+    search.sharpen()
+    return _has_enough(search)
+
+
+def _has_enough(search: Search) -> bool:
     return search.value > SERVED and search.value >= _ENOUGH * search.upper
 
 

@@ -7,6 +7,7 @@ import { QuotaEditor } from "./editor.js";
 import { drawFrontier } from "./figures.js";
 import { countText, ends, gainText, shortened, slackText, span, toldApart, valueText } from "./format.js";
 import { figureFile } from "./plot.js";
+import { Principle } from "./principle.js";
 import { drawAnswer, drawHero, makeSections, proofRows } from "./sections.js";
 import { asked, sides, Sliders } from "./sliders.js";
 
@@ -25,6 +26,7 @@ const parts = makeSections($("sections"));
 const sliders = new Sliders($("sliders"), $("filter"), moved, (k) => editor.change(k, now.problem.quotas[k], sliders.standing(k)));
 const editor = new QuotaEditor($("editor"), { find: (text) => ask({ task: "states", source: now.source, text }), save: edit });
 const audit = new Audit(bounds, failed);
+const principle = new Principle(bounds, failed);
 const proofButton = el("button", { id: "proof-button", type: "button", class: "quiet", on: { click: showProof } }, "Proof");
 const quotaChoice = el("select", { id: "quota-choice", "aria-label": "Quota that moves along the curve",
   on: { change: () => { Object.assign(now, now.bounds[quotaChoice.selectedIndex]); followSoon(0); } } });
@@ -48,6 +50,7 @@ async function open(source) {
     const opened = await ask({ task: "open", source }, { progress: progressed });
     if (turn !== opening) return;
     audit.forget();
+    principle.forget();
     adopt(source, null, opened);
     await solve();
     focusOnDearest();
@@ -186,7 +189,9 @@ function curveQuestion() {
 function follow() {
   if (!now.problem || running) return;
   audit.follow();
+  principle.section.hidden = !now.problem.quotas.some((quota) => !quota.unit);
   if (!now.problem.quotas.length) return;
+  principle.follow();
   quotaChoice.selectedIndex = now.bounds.findIndex(({ focus, side }) => focus === now.focus && side === now.side);
   followRanges();
   followCurve();
@@ -376,7 +381,7 @@ async function begin() {
   acceptDrops($("drop"), openFile);
   fill($("exports"), ...EXPORTS.map(([kind, label]) => el("button", { type: "button", "data-kind": kind,
     on: { click: () => exportFile(kind) } }, `${label} `, el("span", { class: "muted" }, kind.slice(kind.indexOf("."))))));
-  $("sections").append(audit.section);
+  $("sections").append(principle.section, audit.section);
   $("open").addEventListener("click", () => showChooser($("chooser"), offered, open, openFile));
   $("add").addEventListener("click", () => editor.add(SUGGESTED));
   $("copy").addEventListener("click", copyCommand);
