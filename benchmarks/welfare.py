@@ -41,7 +41,7 @@ SCENARIOS = {
     "hiring": scenarios.hiring, "taxi": scenarios.taxi, "postal": scenarios.postal,
     "garnet 1e3": lambda: scenarios.garnet(1000, 5, 5, n_quotas=5, seed=1),
 }  # fmt: skip
-# From `algorithms/welfare.md`, a trial of its own; W has the weights 1/K.
+# From an earlier trial; W has the weights 1/K.
 REFERENCE = [
     ("three-state", fm.alpha_fair(0.5), 1.0, False, 1.62676759),
     ("three-state", NASH, 1.0, False, -0.67225173),

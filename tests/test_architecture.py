@@ -58,6 +58,11 @@ def test_every_package_has_a_place():
     assert packages() == set(ORDER)
 
 
+def test_the_picture_shows_every_package():
+    picture = PATHS.split("```text\n")[1].split("```")[0]
+    assert packages() - {"__init__", "__main__"} <= set(re.findall(r"\w+", picture))
+
+
 def test_arrows_go_one_way():
     assert [arrow for path in sorted(SOURCE.rglob("*.py")) for arrow in backward(path)] == []
 

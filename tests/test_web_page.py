@@ -338,8 +338,8 @@ def test_a_slow_solve_shows_what_is_known_by_then(browser):
 
 
 def test_sliders_that_are_moved_quickly_end_at_the_right_answer(browser):
-    """A solve here takes most of a second, so that stale ones are given up and their workers replaced."""
-    with served("garnet", "--param=n_states=20000") as server:
+    """A solve here outlasts the pause between moves, so that stale ones are given up and workers replaced."""
+    with served("garnet", "--param=n_states=10000") as server:
         pages = [browser.new_page() for _ in range(2)]
         for page in pages:
             page.goto(server.address)
@@ -349,7 +349,7 @@ def test_sliders_that_are_moved_quickly_end_at_the_right_answer(browser):
             for page, key in zip(pages, ("ArrowRight", "ArrowLeft"), strict=True):
                 page.keyboard.press(key)
             pages[0].wait_for_timeout(300 if turn % 3 == 2 else 0)
-        problem = fm.scenarios.garnet(20000)
+        problem = fm.scenarios.garnet(10000)
         for page in pages:
             expect(page.locator("#busy")).to_be_hidden()
             owed = [
@@ -436,7 +436,7 @@ def test_weights_are_moved_and_shown_in_their_own_units(open_page, tmp_path, mon
 
 
 def test_a_cap_that_moves_has_a_curve_of_its_own(browser):
-    with served("three-state", "--quota", "s0<=0.35") as server:
+    with served("three-state", "--quota", "s0<=0.35", workers=1) as server:
         page = browser.new_page()
         page.goto(server.address)
         expect(page.locator("#quota-choice")).to_have_value("s0, at most")  # it costs the most
@@ -569,7 +569,7 @@ LABELLED = [
 def test_labels_of_axes_neither_overlap_nor_stick_out(browser, scenario, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     fm.save(long_names(), "long.toml")
-    with served(*scenario.split()) as server:
+    with served(*scenario.split(), workers=1) as server:
         page = browser.new_page()
         page.goto(server.address)
         page.locator("#frontier .x-title").wait_for()
@@ -621,7 +621,7 @@ def clinics(browser, tmp_path, monkeypatch):
     (tmp_path / "shop.py").write_text(
         "import fairmdp as fm\n\ndef model():\n    return fm.scenarios.bandit().mdp\n"
     )
-    with served("clinics.csv") as server:
+    with served("clinics.csv", workers=1) as server:
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         watch = Watch(page)
         page.goto(server.address)
@@ -752,7 +752,7 @@ def pages_of(page):
 
 
 def test_a_phone_shows_every_price_and_paper_has_no_empty_pages(browser):
-    with served("garnet", "--param=n_states=120", "--param=n_quotas=45") as server:
+    with served("garnet", "--param=n_states=120", "--param=n_quotas=45", workers=1) as server:
         page = browser.new_page(viewport={"width": 390, "height": 844})
         page.goto(server.address)
         expect(page.locator("#status")).to_have_text("Optimal")
@@ -779,7 +779,7 @@ def test_names_that_differ_in_the_middle_are_told_apart(browser, tmp_path, monke
     names = [f"Outpatient clinic {place} - waiting room" for place in ("North", "Northeast", "South")]
     mdp = fm.MDP(np.full((3, 3), 1 / 3), [0.0, 1.0, 2.0], [0, 1, 2], states=names)
     fm.save(fm.Problem(mdp, [fm.Quota(name, states=[name], at_least=0.1) for name in names]), "long.toml")
-    with served("long.toml") as server:
+    with served("long.toml", workers=1) as server:
         page = browser.new_page()
         page.goto(server.address)
         page.locator("#frontier .x-title").wait_for()

@@ -50,10 +50,10 @@ class Server:
 
 
 @contextmanager
-def served(*words):
+def served(*words, workers=2):
     """Run `fairmdp explore`; it must end cleanly when it is interrupted."""
     process = subprocess.Popen(
-        [sys.executable, "-c", _SCRIPT, "explore", *words, "--no-browser", "--workers", "2"],
+        [sys.executable, "-c", _SCRIPT, "explore", *words, "--no-browser", "--workers", str(workers)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
