@@ -33,6 +33,7 @@ _ENOUGH = 0.5  # of the best least utility, at which every group has something t
 _LITTLE = 1e-4  # utility, of the largest, below which a first policy is no good place to begin
 _MANY_GROUPS = 12  # whose order a program takes long to find ...
 _MANY_STATES = 1_000  # ... and that share so many states that small changes of prices move little
+_MORE_STATES = 3_000  # so many that this holds of few groups too, where no quotas have prices of their own
 _TIGHTER = 0.02  # part of the gap to reach, up to which tangents are added
 _TIGHTEST = 1e-10  # what its programs are exact to
 _STEEP = (1e7, 1e9)  # further penalties: high powers of little utilities outbid the usual ones
@@ -55,7 +56,8 @@ class WelfareSearch:
         setting, shape = self._setting, self._shape
         backend, ordered = self._search.backend, isinstance(shape, Ordered | Least)
         many = len(setting.rows) >= _MANY_GROUPS and backend.n_states >= _MANY_STATES
-        if not (ordered and many and mixes_fast(backend)):
+        large = backend.n_states >= _MORE_STATES and not setting.owed.size
+        if not (ordered and (many or large) and mixes_fast(backend)):
             return None
         self._descent = PriceDescent(setting, self._request, self._master, shape, self._tol(0.0))
         return self._descent if self._descent.run() else None
