@@ -171,16 +171,17 @@ def unbalanced(Q: csr_array, v: Floats, relative: Floats) -> Floats:
 
     What comes in less what goes out, without who stays: small flows are exact to a part of themselves.
     """
-    moves, column = _moves(Q), np.bincount(Q.indices, minlength=Q.shape[0]) + 2
-    inflow, outflow = moves.T @ v, v * (moves @ np.ones(v.size))
-    residual = np.abs(inflow - outflow) + EPS * (column * inflow + (np.diff(Q.indptr) + 2) * outflow) + TINY
-    return residual + 2 * (moves.T @ (relative * v) + relative * outflow)
+    S, per_row = Q.shape[0], np.diff(Q.indptr)
+    rows = np.repeat(np.arange(S), per_row)
+    moves = np.where(Q.indices == rows, 0.0, Q.data)
 
+    def incoming(x: Floats) -> Floats:
+        return np.asarray(np.bincount(Q.indices, moves * x[rows], S), float)
 
-def _moves(Q: csr_array) -> csr_array:
-    """A chain without the chances to stay where one is."""
-    staying = Q.indices == np.repeat(np.arange(Q.shape[0]), np.diff(Q.indptr))
-    return csr_array((np.where(staying, 0.0, Q.data), Q.indices, Q.indptr), shape=Q.shape)
+    column = np.bincount(Q.indices, minlength=S) + 2
+    inflow, outflow = incoming(v), v * np.bincount(rows, moves, S)
+    residual = np.abs(inflow - outflow) + EPS * (column * inflow + (per_row + 2) * outflow) + TINY
+    return residual + 2 * (incoming(relative * v) + relative * outflow)
 
 
 def _policy_rows(pair_ptr: Ints, policy: Floats) -> csr_array:

@@ -154,6 +154,9 @@ def frozen(*arrays: NDArray[Any]) -> None:
         array.flags.writeable = False
 
 
+_TEXT = {str}
+
+
 def read_only(value: Any) -> Any:
     """Return an array, sparse matrix or tuple of these for reading only; all else, as on a GPU, as it is.
 
@@ -165,7 +168,7 @@ def read_only(value: Any) -> Any:
     elif isinstance(value, csr_array) and value.data.flags.writeable:
         value = copy(value)
         value.data, value.indices, value.indptr = map(read_only, (value.data, value.indices, value.indptr))
-    elif isinstance(value, tuple):
+    elif isinstance(value, tuple) and set(map(type, value)) != _TEXT:
         items = [read_only(item) for item in value]
         if any(new is not old for new, old in zip(items, value, strict=True)):
             value = type(value)(*items) if hasattr(value, "_fields") else tuple(items)
