@@ -29,6 +29,23 @@ def test_what_is_guaranteed_what_it_costs_and_what_more_would_cost():
     assert "No policy that meets the requirements earns more: this is proved" in text
 
 
+def test_where_runs_would_end_elsewhere_a_price_promises_nothing():
+    """Work or rest in the yard at a price of 2, or sleep in the camp, which pays hardly less than now."""
+    mdp = fm.MDP(
+        [[0, 1, 0, 0], [0, 0, 0, 1], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 1]],
+        [0, 0, 2.0, 2.0, 0, 0, 0.62], [0, 0, 1, 1, 2, 2, 3],
+        states=["start", "yard", "rest", "camp"], initial="start",
+    )  # fmt: skip
+    for expected, words in ((False, "depends on where runs would end then"), (True, "would cost at least")):
+        quota = fm.Quota("rest", states=["rest", "camp"], at_least=0.685, expected=expected)
+        problem = fm.Problem(mdp, [quota])
+        solution, more = fm.solve(problem), fm.solve(problem.with_bounds([0.695]))
+        text = said(problem, solution)
+        assert words in text
+        cost, price = solution.gain - more.gain, 0.01 * solution.prices[0]
+        assert (cost >= price * (1 - 1e-6)) == expected
+
+
 def test_a_point_more_costs_no_less_than_is_said():
     rng = np.random.default_rng(0)
     for owed in rng.uniform(0.1, 0.46, 5):

@@ -1,5 +1,6 @@
 """Somebody who wants a false answer confirmed: forgeries by hand, and altered files by the thousand."""
 
+import copy
 import json
 import math
 from dataclasses import replace
@@ -23,6 +24,7 @@ from fairmdp import (
     verify,
 )
 from fairmdp.certificate.claim import certify_infeasible, certify_policy
+from fairmdp.solution import file
 
 pytestmark = pytest.mark.slow
 
@@ -185,6 +187,25 @@ def test_what_follows_from_a_file_must_follow(tmp_path, field, change):
     path.write_text(json.dumps(raw | {field: change(raw[field])}))
     with pytest.raises(FormatError, match=f"{field}: this is not what follows from the file's other fields"):
         Solution.load(path)
+
+
+def test_what_cannot_be_read_is_named_by_its_place():
+    """Every leaf of every file as something that it cannot be; what follows from others is named by its field."""
+    seen = 0
+    for case in forger.problems() + forger_ends.problems():
+        for path in forger.leaves(case.raw):
+            if path[0] == "provenance" or path == ("counters",):
+                continue  # objects of anything
+            place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)[1:]
+            for value in ({"x": 1}, "\x07"):
+                raw = copy.deepcopy(case.raw)
+                forger.put(raw, path, value)
+                with pytest.raises(FormatError) as caught:
+                    file.solution_of(raw)
+                named = str(caught.value).partition(":")[0]
+                assert place.startswith(named) or named == f"{place}.x", (place, value, str(caught.value))
+                seen += named == place
+    assert seen > 1000
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from fairmdp.solvers.auto import solve
 from fairmdp.solvers.conflict_apart import reach
 from fairmdp.solvers.infeasible import common_factor
 from fairmdp.solvers.lp import solve_lp
-from fairmdp.solvers.multichain import falls_apart
+from fairmdp.solvers.multichain import concave_in, falls_apart
 from fairmdp.solvers.multichain_lp import asks_for_the_mean
 
 ALL = "*"
@@ -109,14 +109,9 @@ class Family:
 
     @cached_property
     def concave(self) -> bool:
-        """Whether the best gain is a concave function of the value, and continuous up to the last one.
-
-        It is neither where runs can end differently and each of them has to meet what is asked: beyond some
-        value they may no longer end where they earn most.
-        """
-        found = falls_apart(self.problem)
+        """Whether the best gain is a concave function of the value, and continuous up to the last one."""
         moved = self.problem.at_least > 0 if self._k is None else np.arange(self.problem.n_quotas) == self._k
-        return found is None or found.count == 1 or bool(self.problem.expected[moved].all())
+        return bool(concave_in(self.problem)[moved].all())
 
     def last(self, *, proved: bool = True) -> tuple[float, float]:
         """Value beyond which none can be met, and a proven limit of such values.

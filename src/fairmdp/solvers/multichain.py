@@ -6,8 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from fairmdp.chains.components import Components, components_of
 from fairmdp.deadline import Deadline
+from fairmdp.model.checks import Bools
 from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Note, Remark, Solution, Status
 from fairmdp.solvers.conflict_apart import explained
@@ -30,6 +33,16 @@ def falls_apart(problem: Problem) -> Components | None:
     if asks_for_the_mean(problem):
         require_start(problem, found)
     return found
+
+
+def concave_in(problem: Problem) -> Bools:
+    """Whether the best gain is a concave function of the bounds of a quota, and continuous, (K,).
+
+    It is neither where runs can end differently and each of them has to meet the quota: beyond some bound
+    they may no longer end where they earn most, or lose less by ending elsewhere than the price says.
+    """
+    one = components_of(problem.mdp).count == 1
+    return np.full(problem.n_quotas, True) if one else problem.expected
 
 
 def solve_apart(problem: Problem, found: Components, request: Request, solve: Solve) -> Solution:

@@ -10,6 +10,7 @@ import numpy as np
 from fairmdp.certificate import Verdict
 from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Solution, Status
+from fairmdp.solvers.multichain import concave_in
 from fairmdp.views.data import Json, quotas_data
 from fairmdp.views.format import NOTHING, listed
 
@@ -119,17 +120,23 @@ def _cost(solution: Solution, free: Solution, unit: str) -> str:
 def _one_more(problem: Problem, solution: Solution, unit: str) -> Iterator[str]:
     """Prices of the dearest quotas, per percentage point of share or per unit of a mean.
 
-    The ceiling falls by the price for each unit: what more costs is no less, what less brings no more.
+    The ceiling falls by the price for each unit: what more costs is no less, what less brings no more. That
+    is not so where runs may end elsewhere then.
     """
     if solution.status is not Status.OPTIMAL:
         return
     rows, odd = solution.quotas, {condition.quota for condition in problem.conditions}
+    sure = concave_in(problem)
     dear = np.argsort(-np.abs(solution.prices), kind="stable").tolist()
     for k in [k for k in dear if abs(rows[k].price) > NOTHING and k not in odd][:_MOST_PRICES]:
         weighed = bool(problem.weighted[k])
         price = abs(rows[k].price) * (1.0 if weighed else 0.01)
         more = "unit" if weighed else "percentage point"
-        if rows[k].price > 0:
+        if not sure[k]:
+            yield (
+                f"What one {more} more for {rows[k].name} would come to depends on where runs would end then."
+            )
+        elif rows[k].price > 0:
             yield f"One {more} more for {rows[k].name} would cost at least {_amount(price)} {unit}."
         else:
             yield f"One {more} more allowed to {rows[k].name} would bring at most {_amount(price)} {unit}."
