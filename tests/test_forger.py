@@ -98,6 +98,19 @@ def test_no_ceiling_is_claimed_where_none_is_proved(exact):
         assert verdict.ok is (ok and verdict.upper == math.inf)
 
 
+def test_rationals_may_prove_a_ceiling_where_floats_prove_none():
+    """A price so large that floats overflow; who claims no ceiling says nothing false in either arithmetic."""
+    poor = certify_policy(FAIR, np.full(6, 0.5), SOLVED.bias, SOLVED.prices, tol=1e-6, method="lp")
+    poor = replace(poor, prices=np.array([0.0, 0.0, 1.7e308]), upper=math.nan)
+    uppers = []
+    for exact in (False, True):
+        verdict = verify(FAIR, poor, exact=exact)
+        assert verdict.ok
+        forger.assert_true(forger.Case(FAIR, SOLVED), poor, verdict)
+        uppers.append(verdict.upper)
+    assert uppers[0] == math.inf and 1e308 < uppers[1] < math.inf
+
+
 @BOTH
 def test_prices_are_on_bounds_that_ask_for_something(exact):
     problem = Problem(

@@ -27,7 +27,7 @@ ALL = "*"
 """Instead of a quota's name: a common factor on everything that is owed."""
 
 _BOUNDS = "at_least", "at_most"
-_ROOMS = (0.0, 1e-9, 1e-7)  # shares by which the last value may stay away from what components allow
+_ROOMS = (0.0, 2e-9, 1e-7)  # shares by which the last value may stay away from what components allow
 _NO_FACTOR = "the caps alone cannot be met, whatever the factor"
 _OTHERS = "the other quotas cannot be met by themselves; see solve() for the reason"
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable
 from fairmdp.solution.solution import Solution, Status
 
 _HALVINGS = 40
-_NEAR = 1e-9  # parts of the whole interval
+_NEAR = 3e-9  # parts of the whole interval
 
 
 def farthest(
     ask: Callable[[float], Solution | None], first: float, end: float, guesses: Iterable[float]
 ) -> tuple[float, float] | None:
-    """Return the last value that a policy is proved to meet, and one beyond which none is, within 1e-9.
+    """Return the last value that a policy is proved to meet, and one beyond which none is, 3e-9 apart.
 
     Parameters
     ----------
