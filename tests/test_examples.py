@@ -1,11 +1,13 @@
 """Every example runs from any folder, says what its comments promise, and stays short."""
 
+import json
 import re
 import runpy
 import subprocess
 import sys
 from pathlib import Path
 
+import notebooks
 import pytest
 
 FOLDER = Path(__file__).parent.parent / "examples"
@@ -111,3 +113,22 @@ def test_every_example_is_listed_and_short():
     assert {path.stem for path in SCRIPTS} == set(KEY_LINES)
     for path in SCRIPTS:
         assert len(path.read_text().splitlines()) < 60, path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_a_notebook_shows_what_it_holds(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for k, (now, before) in enumerate(zip(notebooks.run(path), notebooks.kept(path), strict=True), start=1):
+        assert now == notebooks.shown(before), f"cell {k} of {path.name}: python tests/notebooks.py {path}"
+
+
+def test_a_changed_notebook_is_noticed(tmp_path):
+    path = tmp_path / "one.ipynb"
+    cell = {"cell_type": "code", "source": ["print(1)\n", "[2]"], "outputs": [], "execution_count": None}
+    path.write_text(json.dumps({"cells": [cell]}))
+    notebooks.keep(path)
+    assert notebooks.run(path) == [notebooks.shown(outputs) for outputs in notebooks.kept(path)]
+    assert "2" in path.read_text() and "stdout" in path.read_text()
+    path.write_text(path.read_text().replace("[2]", "[3]", 1))
+    assert notebooks.run(path) != [notebooks.shown(outputs) for outputs in notebooks.kept(path)]

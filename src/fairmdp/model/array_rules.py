@@ -122,7 +122,9 @@ class _Rules:
         wanted = (len(rows), len(self.actions))
         if self._available is None:
             return np.ones(wanted, bool)
-        allowed = np.asarray(called(f"available, for {len(rows)} states,", self._available, rows))
+        allowed = np.asarray(
+            called("available", self._available, rows, call=f"available, for {len(rows)} states,")
+        )
         if allowed.shape != wanted or allowed.dtype != bool:
             raise ProblemError(
                 f"available returned {allowed.dtype} of shape {allowed.shape}, "
@@ -135,7 +137,7 @@ class _Rules:
 
     def _move(self, chosen: Ints, rows: Ints, action: str) -> _Move:
         what = f"step, for {len(rows)} states and action {action!r},"
-        answer = called(what, self._step, rows, action)
+        answer = called("step", self._step, rows, action, call=what)
         if not isinstance(answer, tuple) or len(answer) != 3:
             raise ProblemError(
                 f"{what} returned {type(answer).__name__}, expected (probability, next, reward)"

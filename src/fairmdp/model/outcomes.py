@@ -26,8 +26,8 @@ class Outcomes(NamedTuple):
 
 def outcomes(step: Callable[[Any, Any], Any], state: Hashable, action: Hashable) -> Outcomes:
     """Ask a rule and check the answer; an error names the state and the action."""
-    answer = called(f"step({state!r}, {action!r})", step, state, action)
-    if isinstance(answer, tuple | list) and len(answer) == 2 and isinstance(answer[0], Mapping):
+    answer = called("step", step, state, action)
+    if isinstance(answer, tuple | list) and len(answer) == 2 and _is_mapping(answer[0]):
         found = Outcomes(list(answer[0].values()), list(answer[0]), answer[1])
     else:
         found = _of_triples(answer, state, action)
@@ -38,11 +38,17 @@ def outcomes(step: Callable[[Any, Any], Any], state: Hashable, action: Hashable)
     return found
 
 
-def called(call: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function of the user's returns; what it raises is named by the call."""
+def _is_mapping(value: Any) -> bool:
+    """Whether a value is a mapping; that a dict is one is seen at once, of others Python asks around."""
+    return type(value) is dict or isinstance(value, Mapping)
+
+
+def called(name: str, function: Callable[..., Any], *arguments: Any, call: str = "") -> Any:
+    """What a function of the user's returns; what it raises is named by the call, in other words if given."""
     try:
         return function(*arguments)
     except Exception as error:
+        call = call or f"{name}({', '.join(map(repr, arguments))})"
         raised = f"{type(error).__name__}: {error}{line_of(error)}"
         raise ProblemError(f"{call} raised {raised}") from error
 
@@ -85,6 +91,8 @@ def _sum(chances: Sequence[Any]) -> float:
         total = float(sum(chances))
     except (TypeError, ValueError):
         return float("nan")
+    if abs(total - 1) <= ROW_SUM_TOL:
+        return total
     single = abs(total - 1) <= SINGLE_SUM_TOL and any(isinstance(p, np.float32) for p in chances)
     return 1.0 if single else total  # the model rescales what float32 cannot say more exactly
 

@@ -113,7 +113,7 @@ class _Explorer:
 
     def _try_all(self, state: Hashable) -> int:
         """Try every action of a state; returns how many it has."""
-        available = called(f"actions({state!r})", self._actions, state)
+        available = called("actions", self._actions, state)
         if isinstance(available, str) or not isinstance(available, Iterable):
             raise ProblemError(f"actions({state!r}) returned {available!r}, expected a list of actions")
         before = len(self._taken)
@@ -135,20 +135,23 @@ class _Explorer:
     def _try(self, state: Hashable, action: Hashable) -> None:
         """Take down where one action leads."""
         found = outcomes(self._step, state, action)
-        for p, target in zip(found.chances, found.targets, strict=True):
-            if p:
-                try:
-                    number = self._numbers[target]
-                except (KeyError, TypeError):
-                    number = self.number(target, f"state {state!r}, action {action!r}")
-                self._targets.append(number)
-                self._chances.append(p)
+        chances, targets = found.chances, found.targets
+        if 0 in chances:
+            possible = [k for k, p in enumerate(chances) if p]
+            chances, targets = [chances[k] for k in possible], [targets[k] for k in possible]
+        try:
+            reached = [self._numbers[target] for target in targets]
+        except (KeyError, TypeError):
+            where = f"state {state!r}, action {action!r}"
+            reached = [self.number(target, where) for target in targets]
+        self._targets.extend(reached)
+        self._chances.extend(chances)
         self._row_ends.append(len(self._targets))
         self._pay(found.reward, state, action)
 
     def _pay(self, reward: Any, state: Hashable, action: Hashable) -> None:
         """Take down a reward, or those that have names: the same ones everywhere."""
-        named = reward if isinstance(reward, Mapping) else {None: reward}
+        named = reward if type(reward) is not float and isinstance(reward, Mapping) else {None: reward}
         if not self._paid:
             self._paid = {name: array("d") for name in named}
         if named.keys() != self._paid.keys():
