@@ -75,6 +75,8 @@ def test_caps_means_and_many_quotas():
     )
     many = fm.Problem(fm.scenarios.garnet(20).mdp, rho=[0.001] * 20)
     assert "and 16 other requirements that are met as well" in said(many)
+    five = fm.Problem(many.mdp, [fm.Quota(f"q{s}", states=[s], at_least=0.001) for s in range(5)])
+    assert "and 1 other requirement that is met as well" in said(five)
     assert "as much as without any requirement" in said(THREE.with_bounds([0.0, 0.0, 0.05]))
 
 

@@ -174,3 +174,19 @@ def test_solve_draws(plot, tmp_path):
         file = tmp_path / f"s{ending}"
         ended = CliRunner().invoke(cli, ["solve", "jobs", "--figure", str(file), "--plot", plot])
         assert ended.exit_code == 0 and file.read_bytes().startswith(head)
+
+
+def test_long_names_leave_room_for_the_picture_and_its_legend():
+    names = [
+        f"{place} ward, {when} shift" for place in ("Northern", "Southern") for when in ("morning", "evening")
+    ]
+    mdp = MDP(np.full((4, 4), 0.25), np.arange(4.0), range(4), states=names, actions=["stay"] * 4)
+    problem = Problem(mdp, rho=[0.1] * 4)
+    compared = plots.plot_comparison(problem, compare(problem))
+    policy = plots.plot_policy(mdp, np.ones(4))
+    for ax in (compared, policy):
+        FigureCanvasAgg(ax.figure).draw()
+        inside = ax.get_window_extent()
+        assert inside.width > 0.25 * ax.figure.bbox.width
+    legend = compared.get_legend().get_window_extent()
+    assert legend.x1 <= compared.figure.bbox.x1

@@ -777,7 +777,10 @@ def test_a_phone_shows_every_price_and_paper_has_no_empty_pages(browser):
 def test_names_that_differ_in_the_middle_are_told_apart(browser, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = [f"Outpatient clinic {place} - waiting room" for place in ("North", "Northeast", "South")]
-    mdp = fm.MDP(np.full((3, 3), 1 / 3), [0.0, 1.0, 2.0], [0, 1, 2], states=names)
+    names += [
+        f"{place} ward, {when} shift" for place in ("Northern", "Southern") for when in ("early", "late")
+    ]
+    mdp = fm.MDP(np.full((7, 7), 1 / 7), np.arange(7.0), range(7), states=names)
     fm.save(fm.Problem(mdp, [fm.Quota(name, states=[name], at_least=0.1) for name in names]), "long.toml")
     with served("long.toml", workers=1) as server:
         page = browser.new_page()
@@ -785,7 +788,7 @@ def test_names_that_differ_in_the_middle_are_told_apart(browser, tmp_path, monke
         page.locator("#frontier .x-title").wait_for()
         for figure in ("shares", "policy"):
             texts = page.locator(f"#{figure} .y-tick").all_text_contents()
-            assert len(set(texts)) == 3 and all(text.endswith("room") for text in texts), texts
+            assert len(set(texts)) == 7 and all(text.endswith(("room", "shift")) for text in texts), texts
         page.close()
 
 

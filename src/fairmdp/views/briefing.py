@@ -78,7 +78,8 @@ def _guaranteed(problem: Problem, solution: Solution) -> Iterator[str]:
         _promise(rows[k], k in conditional) + _of_the_mean(problem, solution, k) for k in named[:_MOST_QUOTAS]
     ]
     more = len(named) - _MOST_QUOTAS
-    promises += [f"{more} other requirements that are met as well"] if more > 0 else []
+    if more > 0:
+        promises.append(f"{more} other requirement{' that is' if more == 1 else 's that are'} met as well")
     yield f"In the long run this policy guarantees {_and(promises)}."
     if solution.ends is not None and solution.ends.weights is not None:
         yield (

@@ -22,6 +22,7 @@ from fairmdp.views.format import (
     listed,
     percent,
     price,
+    shortened,
     slack,
     with_error,
     worst_slack,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:  # a small solve does without them
 
 _MOVED = 1e-6  # a smaller change of a share is not worth a word
 _MOST_NAMES = 12
+_COLUMN = 40  # letters that a column of a table may be wide
 _EXACT_PRICES = "up to the next breakpoint; at a breakpoint all prices between its sides hold"
 _GIVEN_PRICES = "or what these values prove of it; from, to: where one price holds"
 _JUMPING_PRICES = "at that value; between values the gain may jump, as runs can end differently"
@@ -160,11 +162,19 @@ def comparison_text(source: str, comparison: Comparison) -> str:
         rows.append([label, *(fixed(policy[label.lower()]) for policy in seen)])
     payers = [_pays_most(policy["pays"]) for policy in seen]
     rows += [["pays most", *(name for name, _ in payers)], ["which is", *(lost for _, lost in payers)]]
-    rows.append(["breaks", *(", ".join(policy["broken"][:3]) or "-" for policy in seen)])
+    rows.append(["breaks", *(_broken(policy["broken"]) for policy in seen)])
     lines = [f"{source}: policies side by side", "", *columns(rows)]
     if "fair" not in data:
         lines.append("  no policy was proved fair: see fairmdp solve")
     return "\n".join(lines + left_out)
+
+
+def _broken(names: Sequence[str]) -> str:
+    """Quotas that a policy breaks, in the width of a column."""
+    if not names:
+        return "-"
+    most = 3 if sum(map(len, names[:3])) <= _COLUMN else 1
+    return listed([shortened(name) for name in names], most)
 
 
 def estimate_text(source: str, problem: Problem, data: Json) -> str:

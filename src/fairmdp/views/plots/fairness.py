@@ -10,8 +10,8 @@ import numpy as np
 from fairmdp.certificate import FAIR_TOL
 from fairmdp.errors import ProblemError
 from fairmdp.model.checks import Bools, Floats
-from fairmdp.views.format import slack
-from fairmdp.views.plots.style import BEYOND, DASHED, DOES, EXACT, OWED, POLICIES, SIZE, drawing
+from fairmdp.views.format import shortened, slack
+from fairmdp.views.plots.style import BEYOND, DASHED, DOES, EXACT, LETTER, OWED, POLICIES, SIZE, drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,7 +42,9 @@ def plot_shares(problem: Problem, shares: Mapping[str, Floats], ax: Axes | None 
     y, height = np.arange(groups.size), 0.8 / len(shares)
     long = max(map(len, shares)) > _LONG
     tall = 0.9 + 0.1 * groups.size * (len(shares) + 1) + (0.12 * len(shares) if long else 0.0)
-    with drawing(ax, (SIZE[0], tall)) as ax:
+    beside = LETTER * max(len(problem.names[k]) for k in groups)
+    above = LETTER * max(map(len, shares)) + 0.6 if long else 2.5
+    with drawing(ax, (max(SIZE[0], beside + above), tall)) as ax:
         for k, (name, values) in enumerate(shares.items()):
             color = POLICIES[k % len(POLICIES)]
             places = y - 0.4 + (k + 0.5) * height
@@ -105,7 +107,8 @@ def plot_frontier(curve: Frontier, ax: Axes | None = None, *, problem: Problem |
             last = _value(x[-1], share)
             limit = f"not below {last}" if cap else f"up to {last} can be met"
             ax.axvline(x[-1], color=BEYOND, linewidth=1.0, linestyle=(0, (1.5, 1.5)), label=limit)
-        of = "factor on all quotas" if curve.is_factor else f"{'allowed' if cap else 'owed'} to {curve.quota}"
+        of = f"{'allowed' if cap else 'owed'} to {shortened(curve.quota)}"
+        of = "factor on all quotas" if curve.is_factor else of
         ax.set(xlabel=f"share {of}" if share else of, ylabel="best long-run average reward")
         if share:
             ax.xaxis.set_major_formatter(_percent_ticks())

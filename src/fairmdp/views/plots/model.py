@@ -12,7 +12,7 @@ from fairmdp.model.checks import Floats, real_vector
 from fairmdp.model.mdp import MDP
 from fairmdp.policy.policy import Policy
 from fairmdp.views.format import percent
-from fairmdp.views.plots.style import DOES, drawing
+from fairmdp.views.plots.style import DOES, LETTER, drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,7 +48,8 @@ def plot_policy(mdp: MDP, policy: ArrayLike | Policy, ax: Axes | None = None) ->
     number = {name: j for j, name in enumerate(actions)}
     table = np.full((mdp.n_states, len(actions)), np.nan)
     table[mdp.s_of, [number[name] for name in names]] = policy
-    size = (1.6 + 0.3 * len(actions), 1.3 + 0.14 * mdp.n_states)
+    longest = max(len(mdp.state_name(s)) for s in range(mdp.n_states))
+    size = (1.4 + LETTER * longest + 0.3 * len(actions), 1.3 + 0.14 * mdp.n_states)
     with drawing(ax, size) as ax:
         ax.set_facecolor("0.9")
         picture = ax.imshow(np.ma.masked_invalid(table), cmap="Blues", vmin=0, vmax=1, aspect="auto")

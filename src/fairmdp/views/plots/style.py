@@ -39,6 +39,7 @@ _STYLE: dict[Any, Any] = {
     "svg.hashsalt": "fairmdp",
 }
 SIZE = (3.4, 2.5)  # inches
+LETTER = 0.06  # inches of a letter of a name
 DASHED: dict[str, Any] = {"linestyle": (0, (4, 2)), "linewidth": 1.0}
 
 

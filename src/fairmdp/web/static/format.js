@@ -103,7 +103,7 @@ export function shortened(text, length = 22) {
   return `${letters.slice(0, length - 1 - end).join("").trimEnd()}\u2026${end ? letters.slice(-end).join("").trimStart() : ""}`;
 }
 
-// Names without what they begin with in common, where their short forms are the same.
+// Names with less of what they begin with in common, where their short forms are the same.
 export function toldApart(names, short) {
   const texts = names.map((name) => short(name));
   for (const text of new Set(texts)) {
@@ -112,7 +112,11 @@ export function toldApart(names, short) {
     if (!others.length) continue;
     let common = [...first].findIndex((letter, at) => others.some((other) => other[at] !== letter));
     while (common > 0 && /[\p{L}\p{N}]/u.test(first[common - 1])) common -= 1; // whole words
-    if (common > 1) for (const k of same) texts[k] = short(`\u2026${names[k].slice(common)}`);
+    if (common < 2) continue;
+    const without = (k, head) => `${names[k].slice(0, head).trimEnd()}\u2026${names[k].slice(common)}`;
+    let head = common - 1; // others may differ in what is left out here alone, so as much of it stays as fits
+    while (head > 0 && same.some((k) => short(without(k, head)) !== without(k, head))) head -= 1;
+    for (const k of same) texts[k] = short(without(k, head));
   }
   return texts;
 }

@@ -24,7 +24,7 @@ function spread(graph, width) {
   const radii = graph.shares.map((share) => (many ? 0.62 : 1) * (13 + 26 * Math.sqrt(share)));
   const angles = graph.states.map((_, s) => (2 * Math.PI * s) / count - Math.PI / 2);
   const sides = angles.map((angle) => (Math.abs(Math.cos(angle)) < 0.3 ? "middle" : Math.cos(angle) > 0 ? "start" : "end"));
-  const texts = fittedAll(graph.states, 0.22 * width, 14);
+  const texts = fittedAll(graph.states, 0.24 * width, 16);
   const labels = texts.map((text, s) => ([...text].length <= 3 && radii[s] > 15 ? "" : text));
   const room = Math.max(many ? 40 : 56, 2.2 * Math.max(...radii) + 12);
   const across = count === 1 ? 0 : Math.min(width, WIDEST) / 2 - Math.max(56, widest(labels.filter((_, s) => sides[s] !== "middle")) + Math.max(...radii) + 12);
