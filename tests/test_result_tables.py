@@ -72,3 +72,15 @@ def test_what_is_learned_certified_and_simulated():
     seen = fm.simulate(THREE.mdp, found.policy, steps=100, runs=5, quotas=THREE.quotas)
     table = seen.to_table()
     assert table["met"] == seen.met.tolist() and table["after_steps_0.5"] == seen.quantiles([0.5])[0].tolist()
+
+
+def test_a_console_shows_results_in_a_line():
+    three = fm.scenarios.three_state()
+    grid = fm.frontier_grid(three, "s1", "s2", [0.1], [0.1, 0.46])
+    assert repr(grid) == "FrontierGrid(s1 by s2, 2 of 2 combinations can be met)"
+    assert repr(fm.verify(three, fm.solve(three))).startswith(
+        "Verdict(confirmed, optimal, gain in [0.443421, 0.443421]"
+    )
+    other = fm.verify(fm.scenarios.three_state([0.1, 0.1, 0.2]), fm.solve(three))
+    assert repr(other).startswith("Verdict(NOT CONFIRMED, ")
+    assert repr(fm.compare(three)).startswith("Comparison(fair: gain=0.443421, worst_slack=")

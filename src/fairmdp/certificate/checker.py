@@ -53,7 +53,7 @@ class Arithmetic(Protocol):
     def long_run(self, problem: Problem, policy: Floats, chain: Chain | None = None) -> LongRun: ...
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Verdict(ReadOnly):
     """What could be proved about a solution.
 
@@ -94,6 +94,11 @@ class Verdict(ReadOnly):
     def gap(self) -> float:
         """Proven: no fair policy earns more than the policy by more than this."""
         return self.upper - self.gain[0]
+
+    def __repr__(self) -> str:
+        said = f"{'confirmed' if self.ok else 'NOT CONFIRMED'}, {self.status}"
+        low, high = self.gain
+        return f"Verdict({said}, gain in [{low:.6g}, {high:.6g}], worst_slack={self.worst_slack:.3g})"
 
 
 @overload

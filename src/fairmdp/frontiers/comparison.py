@@ -26,7 +26,7 @@ FREE = "no quotas"
 """The policy that all others are measured against."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """How several policies treat the groups that the quotas name.
 
@@ -44,6 +44,13 @@ class Comparison:
     policies: dict[str, Readout]
     left_out: tuple[str, ...]
     per: str | None = None
+
+    def __repr__(self) -> str:
+        seen = (
+            f"{name}: gain={read.gain:.6g}, worst_slack={read.slacks.min(initial=np.inf):.3g}"
+            for name, read in self.policies.items()
+        )
+        return f"Comparison({'; '.join(seen)})"
 
     def pays(self, name: str) -> dict[str, float]:
         """What each group has less under a policy than without quotas; nothing where that is not known."""

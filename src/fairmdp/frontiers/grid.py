@@ -19,7 +19,7 @@ from fairmdp.tables import Table
 _EVEN = 11  # values of a quota where none are given
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FrontierGrid(ReadOnly):
     """Best gain for combinations of two quotas' ``at_least``.
 
@@ -49,6 +49,10 @@ class FrontierGrid(ReadOnly):
     shares: Floats
     quota_names: tuple[str, ...]
     per: str | None = None
+
+    def __repr__(self) -> str:
+        met = int(np.isfinite(self.gains).sum())
+        return f"FrontierGrid({' by '.join(self.quotas)}, {met} of {self.gains.size} combinations can be met)"
 
     def to_table(self) -> Table:
         """Return one row per combination."""

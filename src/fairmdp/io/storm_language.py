@@ -26,12 +26,14 @@ def read(path: str, reward: str | None = None, constants: Mapping[str, object] |
         pass  # Storm would not say why a file cannot be read
     try:
         import stormpy
-        from stormpy.developer import SymbolicModelDescription
+        from stormpy.developer import LogLevel, SymbolicModelDescription, get_log_level, set_log_level
     except ImportError:
         raise FormatError(
             "models in the languages of PRISM and JANI are built by Storm, and stormpy is not installed\n"
             "  install the extra storm, or let PRISM export the model: prism MODEL -exportmodel model.all"
         ) from None
+    level = get_log_level()
+    set_log_level(LogLevel.OFF)  # what it would print is in the error that it raises
     try:
         if path.lower().endswith(_JANI):
             program, _ = stormpy.parse_jani_model(path)
@@ -40,6 +42,8 @@ def read(path: str, reward: str | None = None, constants: Mapping[str, object] |
         model = _built(stormpy, SymbolicModelDescription(program), constants or {})
     except RuntimeError as error:
         raise FormatError(f"Storm says: {' '.join(str(error).split())}") from None
+    finally:
+        set_log_level(level)
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "model.umb")
         stormpy.io.export_to_umb(model, file)
