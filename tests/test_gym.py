@@ -409,7 +409,6 @@ def test_functions_that_cannot_be_simulators(arguments, message):
     "changes, message",
     [
         ({"on_terminate": None}, "on_terminate is missing"),
-        ({"initial": None}, "on_terminate='restart' needs initial"),
         ({"initial": np.full(16, 0.1)}, "initial sums to 1.6, expected 1"),
         ({"initial": [1, 0]}, r"initial has shape \(2,\), expected \(16,\)"),
         ({"terminal": [16]}, r"terminal is \[16\], expected states from 0 to 15"),
@@ -419,6 +418,15 @@ def test_functions_that_cannot_be_simulators(arguments, message):
 def test_environments_that_cannot_be_simulators(changes, message):
     with pytest.raises(ProblemError, match=message):
         lake_simulator(**changes)
+
+
+def test_where_episodes_begin_is_taken_from_the_environment_where_it_says_so():
+    ends = np.array([15]), np.array([0])
+    assert lake_simulator(initial=None).sample(*ends, np.random.default_rng(0))[0] == 0
+    lake = made("FrozenLake-v1")
+    del lake.unwrapped.initial_state_distrib
+    with pytest.raises(ProblemError, match="needs initial, the .*\n  give an array of 16 probabilities"):
+        EnvironmentSimulator(lake, set_state=put, on_terminate="restart")
 
 
 def test_spaces_and_wrappers_that_cannot_be_simulated():

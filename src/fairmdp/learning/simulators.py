@@ -130,7 +130,8 @@ class EnvironmentSimulator:
         States in which episodes end. The environment is not asked what follows them, and a step that ends
         an episode elsewhere, or enters one of them without ending it, is refused.
     initial
-        Distribution of the first state, (S,), which ``"restart"`` needs.
+        Distribution of the first state, (S,), which ``"restart"`` needs; by default what the environment
+        publishes as ``initial_state_distrib``, as `from_gymnasium` takes it.
 
     Examples
     --------
@@ -139,7 +140,7 @@ class EnvironmentSimulator:
     >>> def put(env, state):
     ...     env.unwrapped.s = state
     >>> simulator = EnvironmentSimulator(
-    ...     lake, set_state=put, on_terminate="restart", terminal=[5, 7, 11, 12, 15], initial=np.eye(16)[0]
+    ...     lake, set_state=put, on_terminate="restart", terminal=[5, 7, 11, 12, 15]
     ... )
     >>> simulator.sample(np.array([14, 15]), np.array([2, 0]), np.random.default_rng(1))
     (array([10,  0]), array([0., 0.]))
@@ -187,11 +188,11 @@ class EnvironmentSimulator:
 
     def _cumulated(self, initial: ArrayLike | None) -> Floats:
         """Distribution function of the first state; its last step ends above every uniform number."""
+        initial = getattr(self._env.unwrapped, "initial_state_distrib", None) if initial is None else initial
         if initial is None:
             raise ProblemError(
                 "on_terminate='restart' needs initial, the distribution of the first state\n"
-                f"  give an array of {self.n_states} probabilities; many environments have "
-                "env.unwrapped.initial_state_distrib"
+                f"  give an array of {self.n_states} probabilities: this environment does not publish it"
             )
         p = shell_model(self).distribution("initial", initial)
         cumulated: Floats = np.cumsum(p)
