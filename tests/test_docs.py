@@ -49,6 +49,7 @@ def test_every_public_name_is_in_the_reference():
     }  # functions of these two are listed one by one
     listed = {name.removeprefix("fairmdp.scenarios.") for name in reference}
     assert {function.__name__ for function in fairmdp.scenarios.SCENARIOS.values()} <= listed
+    assert set(fairmdp.plots.__all__) <= listed
 
 
 def test_wrong_pages_are_noticed(tmp_path, monkeypatch, capsys):
