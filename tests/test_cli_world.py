@@ -205,7 +205,11 @@ def test_a_world_of_a_file_or_of_python(run, tmp_path):
         (["solve", *CLIENTS, "-o", "p.json"], "plans of worlds are kept as .npz"),
         (["solve", *CLIENTS, "--rho", "0.1"], "of the options that say what is owed, it takes --quota alone"),
         (["solve", *CLIENTS, "--quota", "short>=0.1"], "there is no quota called 'short'"),
-        (["solve", *CLIENTS, "--quota", "short queue<=0.1"], "of a world expected NAME>=BOUND"),
+        (["solve", *CLIENTS, "--quota", "short queue=0.1"], "of a world expected QUOTA>=BOUND"),
+        (
+            ["solve", *CLIENTS, "--quota", "slot<=9"],
+            "there is no resource called 'slot'; did you mean 'slots'",
+        ),
         (["solve", "three-state", "--csv", "c.csv"], "--csv is for worlds"),
         (["compare", *CLIENTS, "--by", "nash"], "--by is for problems, and this is a world"),
         (["compare", "three-state", "--steps", "100"], "--steps is for worlds"),

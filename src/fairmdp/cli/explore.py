@@ -32,13 +32,17 @@ def explore(source: io.Source, options: _Options) -> None:
     """Open a page on SOURCE: move its quotas, and see what the fair policy earns and who pays.
 
     The page is served from this machine and to this machine alone, unless --host says otherwise; it loads
-    nothing from elsewhere. Other problems can be opened in it. Ctrl-C ends it.
+    nothing from elsewhere. Other problems can be opened in it. Ctrl-C ends it. Of a world, capacities and
+    quotas that all have in common move, and clients are shown by density.
 
     \b
     fairmdp explore three-state
     fairmdp explore clinic.toml --quota 'ward_b>=0.25'
+    fairmdp explore job-server -p clients=10000
     """
-    source.problem()  # what is wrong with it is said here, not in the browser
+    world = source.world()
+    if world is None:
+        source.problem()  # what is wrong with it is said here, not in the browser
 
     def ready(address: str) -> None:
         click.echo(f"{source.target} is open at {address}\n  Ctrl-C ends it")
@@ -52,4 +56,5 @@ def explore(source: io.Source, options: _Options) -> None:
         seconds=options.time_limit,
         workers=options.workers,
         ready=ready,
+        page="index.html" if world is None else "world.html",
     )

@@ -130,18 +130,23 @@ class Source:
         return self._with_common_quotas(found) if isinstance(found, World) else None
 
     def _with_common_quotas(self, world: World) -> World:
-        """The world with a quota's bound the same for all who are owed something, for each of the words."""
+        """The world with a quota's bound the same for all who are owed something, or other capacities."""
         words = (self.rho, self.reward, self.groups, self.members, self.start)
         if any(words):
             raise SourceError(
                 f"{self.name!r} is a world: of the options that say what is owed, it takes --quota alone"
             )
         for text in self.quotas:
-            name, sign, bound = text.rpartition(">=")
-            if not sign:
-                raise SourceError(f"--quota {text!r}: of a world expected NAME>=BOUND, such as 'short>=0.3'")
+            sign = ">=" if ">=" in text else "<="
+            name, found, bound = text.rpartition(sign)
+            if not found:
+                raise SourceError(
+                    f"--quota {text!r}: of a world expected QUOTA>=BOUND or RESOURCE<=CAPACITY, such as "
+                    "'short>=0.3' or 'slots<=50'"
+                )
+            change = world.with_common_quota if sign == ">=" else world.with_capacity
             try:
-                world = world.with_common_quota(name.strip(), number(bound.strip(), "--quota"))
+                world = change(name.strip(), number(bound.strip(), "--quota"))
             except ProblemError as error:
                 raise SourceError(f"--quota {text!r}: {error}") from None
         return world

@@ -181,7 +181,7 @@ def world_text(name: str, world: World, plan: WorldPlan, free: WorldPlan | None 
     data = world_data(world, plan, free)
     lines = [f"{name}: {world_size_text(world)}; {data['method']}", ""]
     if data["status"] == Status.INFEASIBLE:
-        return "\n".join(lines + _impossible(world, data))
+        return "\n".join(lines + impossible_lines(world, data))
     lines += _answer(data)
     for table in (_resources(data), _quotas(data), _groups(data), _paid(data)):
         lines += ["", *table] if table else []
@@ -270,7 +270,8 @@ def _paid(data: Json) -> list[str]:
     return lines + (columns(cells) if named else [])
 
 
-def _impossible(world: World, data: Json) -> list[str]:
+def impossible_lines(world: World, data: Json) -> list[str]:
+    """Why the quotas cannot be met, in words; `data` is that of `world_data`."""
     if "shortage" in data:
         short = data["shortage"]
         K = len(world.resources)

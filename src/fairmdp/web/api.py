@@ -84,6 +84,7 @@ class _Question(_Body):
     rows: tuple[_Row, ...] | None = Field(default=None, max_length=MOST_QUOTAS)
     policy: Text = ""
     text: Text = ""
+    values: tuple[float | None, ...] = Field(default=(), max_length=MOST_QUOTAS)
 
 
 class _Asked(NamedTuple):
@@ -154,7 +155,7 @@ class RequestHandler:
         page, question = self._read(await _body(request, "application/json"))
         if len(self._asked) >= MOST_WAITING:
             raise BusyError("too many requests at once: try again in a moment")
-        lane = page, "first" if question.task in ("open", "solve") else question.task
+        lane = page, "first" if question.first else question.task
         for older, asked in list(self._asked.items()):
             if asked.lane == lane:
                 asked.lines.put_nowait((True, line("stale", None)))

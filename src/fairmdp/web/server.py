@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
@@ -40,8 +40,9 @@ def serve(
     seconds: float,
     workers: int,
     ready: Callable[[str], None],
+    page: str = "index.html",
 ) -> None:
-    """Serve the page until somebody stops it; `ready` is called with its address."""
+    """Serve a page until somebody stops it; `ready` is called with its address."""
     token = secrets.token_urlsafe(18)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
@@ -54,7 +55,7 @@ def serve(
         raise FairMDPError(f"cannot listen on {host} port {port}: {error.strerror}") from None
     shown = f"[{host}]" if ":" in host else host
     config = uvicorn.Config(
-        application(given, token=token, host=host, seconds=seconds, workers=workers),
+        application(given, token=token, host=host, seconds=seconds, workers=workers, page=page),
         http=impatient_protocol(),
         log_level="critical",
         limit_concurrency=_MOST_CONNECTIONS,
@@ -67,13 +68,14 @@ def serve(
 
 
 def application(
-    given: Source | None, *, token: str, host: str = "127.0.0.1", seconds: float = 60.0, workers: int = 3
-) -> ASGIApp:
-    """The page as an ASGI application."""
+    given: Source | None, *, token: str, host: str = "127.0.0.1", seconds: float = 60.0, workers: int = 3,
+    page: str = "index.html",
+) -> ASGIApp:  # fmt: skip
+    """The page as an ASGI application: ``index.html`` of problems, or ``world.html``."""
     handler = RequestHandler(given, workers=workers, seconds=seconds, modules=is_loopback(host))
     app = Starlette(
         routes=[
-            Route("/", _index),
+            Route("/", _index(page)),
             Route("/api/start", handler.start),
             Route("/api/upload", handler.upload, methods=["POST"]),
             Route("/api/ask", handler.ask, methods=["POST"]),
@@ -100,8 +102,11 @@ def static_files() -> dict[str, bytes]:
 _FILES = static_files()
 
 
-async def _index(request: Request) -> Response:
-    return Response(_FILES["index.html"], media_type=_TYPES[".html"])
+def _index(page: str) -> Callable[[Request], Awaitable[Response]]:
+    async def index(request: Request) -> Response:
+        return Response(_FILES[page], media_type=_TYPES[".html"])
+
+    return index
 
 
 async def _file(request: Request) -> Response:

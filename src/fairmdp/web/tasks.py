@@ -45,6 +45,7 @@ from fairmdp.views.document import (
 from fairmdp.views.exports import export
 from fairmdp.views.welfare import welfare_view
 from fairmdp.web.edits import Rows, edited, solve_command, welfare_command
+from fairmdp.web.worlds import WORLD_TASKS, OpenWorlds
 from fairmdp.welfare import solve_welfare
 from fairmdp.workers import report
 
@@ -77,7 +78,8 @@ class Request:
     """One question: a task, the problem that it is about, and the bounds that the sliders stand at.
 
     Bounds are in the units of their quotas; ``rows`` are the quotas, where the page has changed them.
-    ``policy`` is the path of one to audit, ``text`` what names of states are looked for by, or a principle.
+    ``policy`` is the path of one to audit, ``text`` what names of states are looked for by, or a principle,
+    ``values`` where the sliders of a world stand.
     """
 
     task: str
@@ -90,22 +92,28 @@ class Request:
     rows: Rows | None = None
     policy: str = ""
     text: str = ""
+    values: tuple[float | None, ...] = ()
+
+    @property
+    def first(self) -> bool:
+        """Whether it is what the page is for: a newer one takes its place."""
+        return self.task in ("open", "solve", "world", "world-solve")
 
     @property
     def urgent(self) -> bool:
         """Whether somebody looks at the page until it is answered."""
-        return self.task in ("open", "solve", "proof", "export", "states")
+        return self.first or self.task in ("proof", "export", "states", "world-proof")
 
     def likes(self, done: Iterable[Request]) -> tuple[bool, bool]:
         """How well a worker suits that has done these: it may know the picture, or at least the problem."""
-        pictures = [past.picture for past in done if past.task == "solve"]
+        pictures = [past.picture for past in done if past.task in ("solve", "world-solve")]
         same_picture = pictures[-1:] == [self.picture]
         return same_picture, any((past.source, past.urgent) == (self.source, self.urgent) for past in done)
 
     @property
     def picture(self) -> tuple[object, ...]:
         """What a solution depends on."""
-        return self.source, self.rows, self.at_least, self.at_most
+        return self.source, self.rows, self.at_least, self.at_most, self.values
 
 
 class RefusedError(Exception):
@@ -174,6 +182,7 @@ class OpenProblems:
     def __init__(self) -> None:
         self._stated: OrderedDict[Source, _Stated] = OrderedDict()
         self._opened: OrderedDict[tuple[Source, Rows | None], _Opened] = OrderedDict()
+        self._worlds = OpenWorlds()
 
     def __call__(self, request: Request) -> bytes:
         """Return the last line about a request, which the page gets as it is; report others before."""
@@ -194,6 +203,8 @@ class OpenProblems:
         """Return the answer to a request, or raise `RefusedError` with the reason why there is none."""
         source = request.source
         try:
+            if request.task in WORLD_TASKS:
+                return self._worlds.answer(request, progress)
             return _TASKS[request.task](self._open(source, request.rows), request, progress)
         except FairMDPError as error:
             raise RefusedError(str(error).replace(source.target, source.name)) from None
@@ -322,5 +333,5 @@ _TASKS: dict[str, Callable[[_Opened, Request, Progress], Json]] = {
     "welfare": _welfare,
 }
 
-TASKS = tuple(_TASKS)
+TASKS = (*_TASKS, *WORLD_TASKS)
 """What can be asked."""

@@ -7,7 +7,7 @@ import { drawGraph } from "./graph.js";
 const MOST_SHARES = 4;
 const STATUS = { optimal: "Optimal", feasible: "Fair", infeasible: "Infeasible", undecided: "Undecided" };
 
-function card(id, title, wide = false) {
+export function card(id, title, wide = false) {
   const figure = el("div", { class: "figure", role: "figure" });
   const note = el("p", { class: "muted small note" });
   const more = el("div", { class: "more" });
