@@ -27,13 +27,12 @@ export function drawShares(part, quota) {
   part.figure.setAttribute("aria-label", `Shares of ${quota.name}: had ${quantiles(quota.had)}; ${word} ${quantiles(quota.asked)}.`);
   const top = Math.max(...had, ...asked, 1);
   put(part.figure, (width) => {
-    const [left, right, middle] = [4, width - 28, HEIGHT + 26];
+    const [left, right, middle] = [4, width - 28, HEIGHT + 10];
     const x = scale(low, high, left, right);
     const at = scale(0, had.length, left, right);
     const values = ticks(low, high, right - left, (list, size) => tickTexts(list, size, true));
     const tall = (count) => HEIGHT * Math.sqrt(count / top); // a root, so that few are seen beside many
-    return picture(width, 2 * HEIGHT + 76,
-      words("have", left, 10, { fill: ink("muted") }),
+    return picture(width, 2 * HEIGHT + 60,
       ...across(values, x, middle - HEIGHT, middle + HEIGHT),
       ...had.map((count, k) => {
         const [from, to] = [k, k + 1].map((n) => shareText(low + ((high - low) * n) / had.length, 1));
@@ -42,8 +41,7 @@ export function drawShares(part, quota) {
           step(at, k, count, middle, middle - tall(count), "accent", "had"), step(at, k, asked[k], middle, middle + tall(asked[k]), "cost", "asked"));
       }),
       line(left, middle, right, middle, "muted"),
-      words(word, left, middle + HEIGHT - 6, { fill: ink("muted") }),
-      words(`share of ${quota.name}`, (left + right) / 2, 2 * HEIGHT + 66, { fill: ink("muted"), "text-anchor": "middle", class: "x-title" }));
+      words(`share of ${quota.name}`, (left + right) / 2, 2 * HEIGHT + 50, { fill: ink("muted"), "text-anchor": "middle", class: "x-title" }));
   });
 }
 

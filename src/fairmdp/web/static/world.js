@@ -81,6 +81,7 @@ async function follow() {
   if (!movers.length) return;
   const { name } = movers[focus];
   parts.frontier.figure.classList.add("stale");
+  parts.frontier.note.textContent = "Working out the curve\u2026";
   try {
     const { curve, message } = await ask(question("world-frontier", { quota: name }));
     if (movers[focus].name === name) drawCurve(parts.frontier, curve, movers[focus].value ?? movers[focus].stated, message ?? "");
