@@ -7,6 +7,7 @@ import argparse
 import resource
 import time
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import highspy
@@ -130,6 +131,36 @@ def rivals(n, names, add):
             **{f"{method}_times": f"{min(each) / min(ours):.0f}" for method, each in theirs.items()},
             "values_off": f"{max(abs(v / plan.upper - 1) for v in value.values()):.0e}",
         })  # fmt: skip
+
+
+def sharded(sizes, workers, add):
+    """A world in parts of half a million rows on processes; CPU seconds and memory are of all of them."""
+    for n in sizes:
+        for count in workers:
+            shards = max(*workers, -(-n // 500_000))
+            make = partial(queues, n // shards)
+            begin, before = time.perf_counter(), children()
+            with fm.ProcessPool(int(count), timeout=3600) as engine:
+                plan = fm.solve_shards(make, shards, engine=engine)
+            wall = time.perf_counter() - begin
+            seconds, peak = (after - was for after, was in zip(children(), (before[0], 0), strict=True))
+            add({
+                "world": "jobs, queue 2", "components": plan.n_components, "processes": int(count),
+                "parts": shards, "wall_s": f"{wall:.0f}", "cpu_s": f"{seconds:.0f}",
+                "peak_mb_of_the_largest": peak, "evaluations": int(plan.counters["evaluations"]),
+                "upper": repr(plan.upper), "gap": f"{plan.gap:.1e}", "status": plan.status.value,
+            })  # fmt: skip
+
+
+def queues(n, k):
+    """Part k: n clients with up to two jobs each."""
+    return fm.scenarios.job_server(n, queue=2, limit=1, seed=k)
+
+
+def children():
+    """CPU seconds of the processes that have ended, and the most memory that one of them had, in MB."""
+    of = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return of.ru_utime + of.ru_stime, of.ru_maxrss // 1024
 
 
 def highs(world, method):
@@ -268,6 +299,10 @@ FIELDS = {
         "world", "components", "program", "ours_s", "gap", "simplex_s", "ipm_s", "simplex_times", "ipm_times",
         "values_off",
     ),
+    "shards": (
+        "world", "components", "processes", "parts", "wall_s", "cpu_s", "peak_mb_of_the_largest",
+        "evaluations", "upper", "gap", "status",
+    ),
     "fuzz": ("method", "worlds", "arithmetic", "infeasible", "below", "off", "wrong", "unverified", "worst"),
 }  # fmt: skip
 
@@ -279,6 +314,7 @@ def main():
     parser.add_argument("--folder", type=Path, help="references: where the worlds are, as .npz")
     parser.add_argument("--sizes", type=float, nargs="+", default=[1e4], help="components")
     parser.add_argument("--only", nargs="+", default=list(FAMILIES), help="families")
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2], help="shards: processes")
     parser.add_argument("--count", type=int, default=1000, help="fuzz: random worlds")
     parser.add_argument("--out", type=Path, default=None, help="CSV to write (default: standard output)")
     args = parser.parse_args()
@@ -289,6 +325,8 @@ def main():
             scale([int(n) for n in args.sizes], args.only, add)
         elif args.suite == "rivals":
             rivals(int(args.sizes[0]), args.only, add)
+        elif args.suite == "shards":
+            sharded([int(n) for n in args.sizes], args.workers, add)
         else:
             fuzz(args.count, add)
             rational(50, add)

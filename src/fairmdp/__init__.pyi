@@ -9,6 +9,7 @@ from .certificate.world import WorldVerdict
 from .chains.chain import Chain
 from .chains.mixing import mixing_time
 from .deadline import Stop
+from .decomposition.shards import ShardsPlan, solve_shards
 from .decomposition.solve import solve_world
 from .dispatch.make import dispatch_policy
 from .dispatch.policy import DispatchPolicy
@@ -123,6 +124,7 @@ __all__ = [
     "Resource",
     "SafeStart",
     "ShadowPrice",
+    "ShardsPlan",
     "Simulation",
     "Simulator",
     "SimulatorError",
@@ -193,6 +195,7 @@ __all__ = [
     "solve_max_min",
     "solve_mirror",
     "solve_proximal",
+    "solve_shards",
     "solve_welfare",
     "solve_world",
     "surprises",

@@ -7,7 +7,7 @@ a cut, ``D(q) >= R + q @ u``.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -32,21 +32,49 @@ class Column(NamedTuple):
         return self.reward + float(self.prices @ self.surplus) + self.over
 
 
+class Rounds(Protocol):
+    """Rows that answer prices, wherever they are."""
+
+    owed: Floats
+    """Capacities, and what groups are owed, (M,)."""
+
+    n_resources: int
+    evaluations: int
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+
+    def at(self, prices: Floats, reward: float = 1.0) -> Column:
+        """The column at some prices; with ``reward=0`` the one that would do most for what is owed."""
+
+    def alone(self) -> list[tuple[int, Ints]]:
+        """Rows whose quotas cannot be met even alone, as block (or shard) and numbers."""
+
+
 class Sweeps:
     """Rows of a world, or a sample that stands for all, with the bases that their search goes on from."""
 
     def __init__(self, world: World, taken: tuple[Ints, ...] | None = None) -> None:
-        self.world = world
-        self._owed = np.concatenate([world.capacity, world.group_owed])
-        self._signs = np.concatenate([-np.ones(world.capacity.size), np.ones(world.group_owed.size)])
-        self._K = world.capacity.size
-        if taken is None:
-            self.blocks, self.scale = world.blocks, 1.0
-        else:
+        blocks, scale = world.blocks, 1.0
+        if taken is not None:
             pairs = zip(world.blocks, taken, strict=True)
-            self.blocks = tuple(rows.taken(some) for rows, some in pairs if some.size)
-            self.scale = world.n_components / sum(int(rows.number.sum()) for rows in self.blocks)
-        self.bases: tuple[Bases, ...] = tuple(map(cold, self.blocks))
+            blocks = tuple(rows.taken(some) for rows, some in pairs if some.size)
+            scale = world.n_components / sum(int(rows.number.sum()) for rows in blocks)
+        self.world = world
+        self._begin(blocks, np.concatenate([world.capacity, world.group_owed]), world.capacity.size, scale)
+
+    @classmethod
+    def of_sample(cls, blocks: tuple[Rows, ...], owed: Floats, n_resources: int, scale: float) -> Sweeps:
+        """Rows of which each stands for ``scale`` others, of a world that is elsewhere."""
+        made = cls.__new__(cls)
+        made._begin(blocks, owed, n_resources, scale)
+        return made
+
+    def _begin(self, blocks: tuple[Rows, ...], owed: Floats, n_resources: int, scale: float) -> None:
+        self.blocks, self.owed, self.n_resources, self.scale = blocks, owed, n_resources, scale
+        self._signs = np.where(np.arange(owed.size) < n_resources, -1.0, 1.0)
+        self.bases: tuple[Bases, ...] = tuple(map(cold, blocks))
         self.evaluations = 0
 
     @property
@@ -57,8 +85,11 @@ class Sweeps:
     def at(self, prices: Floats, reward: float = 1.0) -> Column:
         """The column at some prices; with ``reward=0`` the one that would do most for what is owed."""
         self.evaluations += 1
-        lam, nu = np.ascontiguousarray(prices[: self._K]), np.ascontiguousarray(prices[self._K :])
-        totals, earned, over, outcomes = np.zeros(self._owed.size), 0.0, 0.0, []
+        lam, nu = (
+            np.ascontiguousarray(prices[: self.n_resources]),
+            np.ascontiguousarray(prices[self.n_resources :]),
+        )
+        totals, earned, over, outcomes = np.zeros(self.owed.size), 0.0, 0.0, []
         for rows, bases in zip(self.blocks, self.bases, strict=True):
             sweep(rows, bases, reward, lam, nu)
             out = np.empty((rows.size, bases.outcomes.shape[2]))
@@ -67,7 +98,7 @@ class Sweeps:
             earned += float(rows.number @ out[:, 0])
             over += float(rows.number @ bases.over)
             totals += self._coupled(rows, out)
-        surplus = self._signs * (self.scale * totals - self._owed)
+        surplus = self._signs * (self.scale * totals - self.owed)
         return Column(prices, self.scale * earned, surplus, self.scale * over, tuple(outcomes))
 
     def alone(self) -> list[tuple[int, Ints]]:
@@ -77,12 +108,12 @@ class Sweeps:
 
     def _coupled(self, rows: Rows, out: Floats) -> Floats:
         """Uses of resources and what groups have, (M,)."""
-        J = rows.owed.shape[1]
-        totals = np.zeros(self._owed.size)
-        totals[: self._K] = rows.number @ out[:, 1 + J : 1 + J + self._K]
+        J, K = rows.owed.shape[1], self.n_resources
+        totals = np.zeros(self.owed.size)
+        totals[:K] = rows.number @ out[:, 1 + J : 1 + J + K]
         for layer in range(rows.group_of.shape[1]):
             g = rows.group_of[:, layer]
             inside = g >= 0
-            values = (rows.number * out[:, 1 + J + self._K + layer])[inside]
-            totals[self._K :] += np.bincount(g[inside], values, minlength=totals.size - self._K)
+            values = (rows.number * out[:, 1 + J + K + layer])[inside]
+            totals[K:] += np.bincount(g[inside], values, minlength=totals.size - K)
         return totals

@@ -14,13 +14,13 @@ Inside, prices are in units of (reward of the first column) / (what is owed of t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from fairmdp.deadline import Deadline
-from fairmdp.decomposition.columns import Column, Sweeps
+from fairmdp.deadline import STOPS, Deadline
+from fairmdp.decomposition.columns import Column, Rounds
 from fairmdp.decomposition.programs import Mixture, best_mixture, most_surplus, proximal_step
 from fairmdp.model.checks import Floats
 
@@ -46,7 +46,7 @@ class Tuning:
 class Search:
     """State of the search on some rows."""
 
-    sweeps: Sweeps
+    sweeps: Rounds
     tuning: Tuning
     units: Floats  # (M,), size of what is owed
     scale: float  # size of the rewards
@@ -161,3 +161,42 @@ def slopes_at(search: Search, prices: Floats) -> Floats:
     values, vectors = np.linalg.eigh((H + H.T) / 2)
     values = np.maximum(values, tuning.floor * max(float(values.max()), 1e-3))
     return (vectors * values) @ vectors.T
+
+
+def descend(
+    levels: Sequence[Rounds], tol: float, deadline: Deadline, progress: Progress | None, tuning: Tuning
+) -> Search:
+    """Search the prices on one level after the other: samples of growing size, and then all rows."""
+    owed, n_resources = levels[-1].owed, levels[-1].n_resources
+    units = np.where(owed != 0, np.abs(owed), 1.0)
+    prices: Floats | None = None
+    H = np.eye(owed.size)
+    scale = 0.0
+    search = None
+    for level in levels:
+        last, before = level is levels[-1], search
+        search = Search(level, tuning, units, scale)
+        if not scale:
+            scale = search.scale = abs(level.at(np.zeros(owed.size)).reward) or 1.0
+        try:
+            if prices is None:
+                prices = np.where(np.arange(owed.size) < n_resources, 0.3, 0.1) * search.unit
+                search.evaluate(np.zeros(owed.size))
+                search.run(prices, H, 100 * tuning.sample_tol, deadline, progress)
+                if owed.size and search.impossible is None and search.gap > tol:
+                    H = slopes_at(search, search.center.prices)  # type: ignore[union-attr]
+                    search.sweeps.at(prices)
+            elif before is not None and before.impossible is not None:
+                search.add_without_rewards(before.impossible.prices)
+            if last and level.alone():
+                break
+            start = prices if search.center is None else search.center.prices
+            search.run(start, H, tol / 2 if last else tuning.sample_tol, deadline, progress)
+        except STOPS:
+            if last and search.mixture is not None:
+                break
+            raise
+        if search.center is not None and search.impossible is None:
+            prices = search.center.prices
+    assert search is not None
+    return search

@@ -12,7 +12,7 @@ from fairmdp.certificate.world_ceiling import ceiling_of, row_ceilings
 from fairmdp.deadline import STOPS, Deadline, Stop, stop_of
 from fairmdp.decomposition.columns import Column, Sweeps
 from fairmdp.decomposition.kernels import POLICY
-from fairmdp.decomposition.master import Progress, Search, Tuning, slopes_at
+from fairmdp.decomposition.master import Progress, Tuning, descend
 from fairmdp.decomposition.split import Split, split_rows
 from fairmdp.decomposition.whole import solve_whole
 from fairmdp.errors import ProblemError
@@ -99,41 +99,10 @@ def solve_world(
 def _descend(
     sweeps: Sweeps, tol: float, deadline: Deadline, progress: Progress | None, tuning: Tuning
 ) -> _Found:
-    """Best prices by the bundle method, on samples of growing size and then on all rows."""
+    """Best prices, on samples of growing size and then on all rows."""
     world = sweeps.world
-    owed = np.concatenate([world.capacity, world.group_owed])
-    units = np.where(owed != 0, np.abs(owed), 1.0)
-    levels = [Sweeps(world, _sample(world, n)) for n in tuning.samples if 3 * n < world.n_rows]
-    prices: Floats | None = None
-    H = np.eye(owed.size)
-    scale = 0.0
-    search = None
-    for level in [*levels, sweeps]:
-        last, before = level is sweeps, search
-        search = Search(level, tuning, units, scale)
-        if not scale:
-            scale = search.scale = abs(level.at(np.zeros(owed.size)).reward) or 1.0
-        try:
-            if prices is None:
-                prices = np.where(np.arange(owed.size) < world.capacity.size, 0.3, 0.1) * search.unit
-                search.evaluate(np.zeros(owed.size))
-                search.run(prices, H, 100 * tuning.sample_tol, deadline, progress)
-                if owed.size and search.impossible is None and search.gap > tol:
-                    H = slopes_at(search, search.center.prices)  # type: ignore[union-attr]
-                    search.sweeps.at(prices)
-            elif before is not None and before.impossible is not None:
-                search.add_without_rewards(before.impossible.prices)
-            if last and level.alone():
-                break
-            start = prices if search.center is None else search.center.prices
-            search.run(start, H, tol / 2 if last else tuning.sample_tol, deadline, progress)
-        except STOPS:
-            if last and search.mixture is not None:
-                break
-            raise
-        if search.center is not None and search.impossible is None:
-            prices = search.center.prices
-    assert search is not None
+    samples = [Sweeps(world, _sample(world, n)) for n in tuning.samples if 3 * n < world.n_rows]
+    search = descend([*samples, sweeps], tol, deadline, progress, tuning)
     if search.impossible is not None:
         return _Found(search.impossible.prices, -np.inf, None, True)
     assert search.center is not None

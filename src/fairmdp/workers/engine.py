@@ -221,7 +221,8 @@ class _Run(Generic[R]):
 
     def _submit(self, chunk: _Chunk) -> None:
         task = (chunk.task, chunk.path, chunk.digest) if self.workers_keep else chunk.task
-        job = Job(self.code, task, self._hear, order=chunk.position)
+        likes = getattr(chunk.task, "likes", None)  # of tasks that know which worker suits them
+        job = Job(self.code, task, self._hear, order=chunk.position, likes=likes)
         self.under_way[job] = chunk
         self.pool.submit(job)
 
