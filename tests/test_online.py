@@ -255,10 +255,26 @@ def test_the_cushion_knows_the_variance_of_a_walk():
     p, q = 0.3, 0.1
     mdp = MDP([[1 - p, p], [q, 1 - q]], [0.0, 0.0], [0, 1])
     bounds = Bounds.of(Problem(mdp, [Quota("1", [1], at_least=0.5)]))
-    found = cushion(mdp, np.ones(2), bounds, 0.1, 0.05)
+    found = cushion(mdp, np.zeros(2), np.ones(2), bounds, 0.1, 0.05)
     assert found.variance == pytest.approx([p * q * (2 - p - q) / (p + q) ** 3])
     assert found.span == pytest.approx([1 / (p + q)])
     assert found(90) == pytest.approx(2 * found.span + found.variance / 0.2 * np.log(100 / 0.05))
+
+
+def test_the_cushion_believes_more_slack_than_was_claimed_once_records_confirm_it():
+    """The share of state 1 is p / (p + q); its error is known from the derivatives in p and q."""
+    p, q = 0.3, 0.1
+    mdp = MDP([[1 - p, p], [q, 1 - q]], [0.0, 0.0], [0, 1])
+    bounds = Bounds.of(Problem(mdp, [Quota("1", [1], at_least=0.5)]))
+
+    def slack(records, claimed=0.1):
+        return cushion(mdp, np.array(records), np.ones(2), bounds, claimed, 0.05).slack
+
+    n, m = 1000.0, 3000.0
+    se = np.sqrt((q * p * (1 - p) * q / (n + 1)) + p * q * (1 - q) * p / (m + 1)) / (p + q) ** 2
+    assert slack([n, m]) == pytest.approx([0.25 - 1.6449 * se], rel=1e-3)
+    assert slack([10.0, 10.0]) == [0.1] and slack([n, m], 0.3) == [0.3]
+    assert slack([n, m], -0.1) == [-0.1]  # what cannot be restored is not restored
 
 
 def test_plans_keep_what_they_say():

@@ -32,6 +32,7 @@ from fairmdp.model.quota import Quota
 from fairmdp.records.log import Log
 
 _NO_ROOM = 1e-5  # of the width of a bound: what is left of a quota, below which no advice is given
+_CAUTION = 0.5  # errors by which a quota may have less room than the later records show
 _TESTING = 4  # key of the stream of seeds of the draws that test a policy
 
 
@@ -174,7 +175,7 @@ class _Search:
         """Estimate without a claim: which bound was not reached, and how many more records would do."""
         owed = self.owed
         if found.why_not:
-            return self._asking(f"no claim: {found.why_not}", *self._scarce(rung))
+            return self._asking(f"no claim: {found.why_not}", *self._scarce(rung), how="at least")
         k, lower = _worst(owed, found)
         bound, asked = (found.low, owed.at_least) if lower else (found.high, owed.at_most)
         shown, stated = (float(owed.units.values(np.asarray(ends, float))[k]) for ends in (bound, asked))
@@ -187,13 +188,13 @@ class _Search:
             why += "; no policy seems to have room to spare"
         return self._asking(why, wanted, more)
 
-    def _asking(self, why: str, wanted: list[Wanted], more: float) -> Estimate:
+    def _asking(self, why: str, wanted: list[Wanted], more: float, how: str = "about") -> Estimate:
         """Estimate without a claim that says of what more records are wanted."""
         if not wanted:
             return self._unclaimed(why)
         most = [f"{round_up(n):,} more records of {pair}" for pair, n in wanted[: self._tuning.named]]
         found = self._unclaimed(
-            f"{why}; it takes about {', '.join(most)}, or {round_up(more):,} more like all of these"
+            f"{why}; it takes {how} {', '.join(most)}, or {round_up(more):,} more like all of these"
         )
         missing = tuple((pair, round_up(n)) for pair, n in wanted)
         return replace(found, records=FromRecords(self._kept, missing, round_up(more)))
@@ -210,8 +211,9 @@ class _Search:
     def _missing(self, rung: Rung, found: Trial, k: int, *, lower: bool) -> tuple[list[Wanted], float]:
         """Records that are missing of each pair, and of all if they are made as until now."""
         owed, seen, z = self.owed, self._pooled(rung), self._level.z_quota
-        room = float(seen.shares[k] - owed.at_least[k] if lower else owed.at_most[k] - seen.shares[k])
         test = evaluate(estimated(owed, self._test), self._test, rung.policy)
+        room = float(test.shares[k] - owed.at_least[k] if lower else owed.at_most[k] - test.shares[k])
+        room -= _CAUTION * float(test.share_se[k])
         radius = abs(float(test.shares[k] - (found.low if lower else found.high)[k]))
         error = max(float(test.share_se[k]), float(seen.share_se[k]))
         if room <= _NO_ROOM * radius or error == 0:

@@ -290,7 +290,8 @@ class OnlineAgent:
         self._cycles = self._no_cycles()
         self._mode: Mode = "restore" if self._bounds.size else "earn"
         self._plans: dict[Mode, Plan] = {}
-        self._cushion = Cushion(np.zeros(self._bounds.size), np.zeros(self._bounds.size), 1.0, delta)
+        B = self._bounds.size
+        self._cushion = Cushion(np.zeros(B), np.zeros(B), np.ones(B), delta)
 
     def _look(self) -> None:
         """Count, begin a new epoch if it is time, change the mode if the accounts ask for it."""
@@ -402,7 +403,8 @@ class OnlineAgent:
         self._rungs: list[list[float]] = [each.tolist() for each in rungs]
 
     def _cushion_of(self, plan: Plan) -> Cushion:
-        return cushion(self._belief.mean_model(), plan.policy, self._bounds, plan.room, self._delta)
+        mean, records = self._belief.mean_model(), self._belief.now.per_pair
+        return cushion(mean, records, plan.policy, self._bounds, plan.room, self._delta)
 
     def _upper(self, t: int) -> Floats:
         """Accounts from which the agent earns, (B,)."""

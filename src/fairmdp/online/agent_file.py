@@ -33,6 +33,7 @@ _NUMBERS = (
 _LISTS = {"_pairs": "<i8", "_following": "<i8", "_rewards": "<f8", "_left": "<i8", "_uniforms": "<f8"}
 _ARRAYS = ("_visits", "_given", "_lowest")
 _SEEN = ("counts", "paid", "squares")
+_CUSHION = ("span", "variance", "slack")
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -70,7 +71,6 @@ def to_arrays(agent: OnlineAgent) -> Arrays:
         "generators": [rng.bit_generator.state for rng in (agent._acting, agent._thinking)],
         "start": None if start is None else {"slack": start.slack, "said": start.said},
         "plans": {mode: plan.room for mode, plan in agent._plans.items()},
-        "cushion_slack": agent._cushion.slack,
         "cycles": [agent._cycles.n, agent._cycles.begun],
         "looks": agent._watch.looks,
         "drifts": agent._drifts,
@@ -84,7 +84,7 @@ def to_arrays(agent: OnlineAgent) -> Arrays:
     arrays |= {f"plan.{mode}": plan.policy for mode, plan in agent._plans.items()}
     arrays |= {f"basis.{kind}": basis for kind, basis in agent._planner.bases.items()}
     arrays |= {"policy": agent._policy, "cycle.sums": agent._cycles.sums, "cycle.part": agent._cycles.part}
-    arrays |= {"cushion.span": agent._cushion.span, "cushion.variance": agent._cushion.variance}
+    arrays |= {f"cushion.{name}": getattr(agent._cushion, name) for name in _CUSHION}
     if start is not None:
         arrays["start"] = start.policy
     arrays["facts"] = np.frombuffer(json.dumps(facts).encode(), np.uint8)
@@ -127,9 +127,7 @@ def _agent(arrays: Arrays, facts: dict[str, Any]) -> OnlineAgent:
     agent._acting, agent._thinking = (_generator(state) for state in facts["generators"])
     agent._planner.bases = under("basis.", arrays)
     agent._plans = {mode: Plan(arrays[f"plan.{mode}"], room) for mode, room in facts["plans"].items()}
-    agent._cushion = Cushion(
-        arrays["cushion.span"], arrays["cushion.variance"], facts["cushion_slack"], facts["delta"]
-    )
+    agent._cushion = Cushion(**{name: arrays[f"cushion.{name}"] for name in _CUSHION}, delta=facts["delta"])
     agent._follow(arrays["policy"])
     agent._cycles = agent._no_cycles()
     agent._cycles.n, agent._cycles.begun = facts["cycles"]

@@ -5,6 +5,9 @@ is a walk that rises by ``slack`` a step, and falls by y with probability about 
 A cushion that grows like a logarithm is therefore enough, once the model is right ::
 
     cushion(t) = 2 span(h) + sigma^2 / (2 slack) * log((t + 10) / delta)
+
+The slack is what the plan was made for or, of each bound, what all records until now confirm of it, where
+that is more: a start from a short log has more slack than it can claim, and the run finds out.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from typing import Literal
 
 import numpy as np
 from scipy.sparse import csr_array
+from scipy.special import ndtri
 
 from fairmdp.backends.flow_lp import Answer, FlowLP
 from fairmdp.backends.highs import Basis
@@ -45,18 +49,20 @@ class Cushion(ReadOnly):
 
     span: Floats  # (B,)
     variance: Floats  # (B,)
-    slack: float
+    slack: Floats  # (B,)
     delta: float
 
     def __call__(self, t: int) -> Floats:
         """Height after t steps, (B,); infinite where the restoring policy does not restore."""
-        if self.slack <= 0:
+        if (self.slack <= 0).any():
             return np.full(self.span.size, np.inf)
         return 2 * self.span + self.variance / (2 * self.slack) * np.log((t + _HEAD_START) / self.delta)
 
 
-def cushion(mean: MDP, policy: Floats, bounds: Bounds, slack: float, delta: float) -> Cushion:
-    """Span and variance of the accounts under a policy, on the mean model."""
+def cushion(
+    mean: MDP, records: Floats, policy: Floats, bounds: Bounds, slack: float, delta: float
+) -> Cushion:
+    """Span, variance and slack of the accounts under a policy, on the mean of what was recorded."""
     chain = Chain.of(mean, policy)
     f = bounds.increments
     average = per_state(mean, policy)
@@ -66,7 +72,9 @@ def cushion(mean: MDP, policy: Floats, bounds: Bounds, slack: float, delta: floa
     off = f - x @ f - h[mean.s_of]  # what a step brings, without what follows
     ahead, squared = mean.P @ h, mean.P @ h**2
     variance = x @ (off**2 + 2 * off * ahead + squared)
-    return Cushion(np.ptp(h, axis=0), np.maximum(variance, 0.0), slack, delta)
+    error = np.sqrt(x**2 / (records + 1) @ np.maximum(squared - ahead**2, 0.0))
+    confirmed = x @ f + float(ndtri(delta)) * error if slack > 0 else slack
+    return Cushion(np.ptp(h, axis=0), np.maximum(variance, 0.0), np.maximum(confirmed, slack), delta)
 
 
 class Planner:
