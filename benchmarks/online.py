@@ -156,12 +156,14 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--agents", default=",".join(dict.fromkeys(agent for agent, _ in AGENTS)))
+    parser.add_argument("--starts", default="log,model,none")
     args = parser.parse_args()
+    starts = args.starts.split(",")
     seeds, agents = range(args.first, args.first + args.seeds), args.agents.split(",")
     with table("online", FIELDS, args.out) as add:
         for name in args.models.split(","):
             for agent, start in AGENTS:
-                if agent in agents:
+                if agent in agents and start in starts:
                     row = measure(name, agent, start, seeds, args.steps)
                     print(row, file=sys.stderr)
                     add(row)

@@ -299,7 +299,7 @@ def test_intervals_begin_anew_with_a_new_policy():
     earning = run_online(WORLD, mine, 20_000, seed=1).report
     said = earning.long_run
     assert said.steps < 20_000 - 60
-    if said.cycles >= 50:
+    if said.cycles >= 200:
         x = mine._policy
         P = np.zeros((3, 3))
         np.add.at(P, WORLD.mdp.s_of, x[:, None] * WORLD.mdp.P.toarray())
