@@ -98,14 +98,9 @@ def against(stratum: Ints, y: Floats, labels: Floats) -> Outcome | None:
     n = np.bincount(stratum)
     y, labels = _centred(stratum, y), _centred(stratum, labels)
     T = (y.T @ labels).ravel()
-    covariance = np.zeros((T.size, T.size))
-    weight = 1 / np.maximum(n - 1, 1)[stratum]
-    for a in range(y.shape[1]):
-        for b in range(y.shape[1]):
-            both = np.bincount(stratum, y[:, a] * y[:, b])[stratum] * weight
-            block = (labels * both[:, None]).T @ labels
-            m = labels.shape[1]
-            covariance[a * m : (a + 1) * m, b * m : (b + 1) * m] = block
+    of_y = _products(stratum, n, y) / np.maximum(n - 1, 1)[:, None, None]  # (strata, d, d)
+    covariance = np.einsum("sab,sjk->ajbk", of_y, _products(stratum, n, labels), optimize=True)
+    covariance = covariance.reshape(T.size, T.size)
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
     kept = values > 1e-9 * max(values.max(initial=0.0), _LEAST_VARIANCE)
     if not kept.any():
@@ -113,6 +108,12 @@ def against(stratum: Ints, y: Floats, labels: Floats) -> Outcome | None:
     return Outcome(
         float(chdtrc(kept.sum(), ((vectors[:, kept].T @ T) ** 2 / values[kept]).sum())), np.zeros(0)
     )
+
+
+def _products(stratum: Ints, n: Ints, values: Floats) -> Floats:
+    """Sum of ``v v'`` over the rows v of each stratum, (strata, m, m)."""
+    parts = np.split(values[np.argsort(stratum, kind="stable")], np.cumsum(n)[:-1])
+    return np.array([part.T @ part for part in parts])
 
 
 def lasting(stratum: Ints, y: Floats, window: int) -> Outcome | None:
