@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from benchmarks.checks import made
+from scipy.special import chdtrc
 
 from fairmdp import MDP, Log, Quota, learn, record, scenarios
 from fairmdp.records import exchange
@@ -44,6 +45,19 @@ def test_levels_of_what_has_a_direction():
         lasting.append(exchange.lasting(stratum, y + stratum[:, None], 8).p)
     for p in (against, lasting):
         assert np.mean(np.array(p) < 0.1) < 0.15 and np.mean(np.array(p) < 0.5) > 0.3
+
+
+def test_deviations_against_labels_have_the_covariance_of_permutations():
+    """``Cov(T) = sum over strata of (n - 1)^-1 (sum y y') x (sum z z')``, term by term."""
+    rng = np.random.default_rng(3)
+    stratum, y, z = rng.integers(0, 3, 40), rng.random((40, 2)), rng.random((40, 3))
+    T, covariance = np.zeros(6), np.zeros((6, 6))
+    for k in range(3):
+        a, b = (part - part.mean(axis=0) for part in (y[stratum == k], z[stratum == k]))
+        T += (a.T @ b).ravel()
+        covariance += np.kron(a.T @ a, b.T @ b) / (len(a) - 1)
+    p = chdtrc(6, T @ np.linalg.solve(covariance, T))
+    assert exchange.against(stratum, y, z).p == pytest.approx(p)
 
 
 @pytest.mark.parametrize("kind", ["markov", "adaptive"])
