@@ -572,6 +572,7 @@ def test_a_wrong_candidate_costs_what_it_is_off(arithmetic, push, scale, monkeyp
     nu = long_run(problem, policy)
     v = nu * (1 - 1e-3) if push == "shorter" else nu + np.array([-1e-3, 1e-3, 0.0])
     monkeypatch.setattr(rounded.Chain, "shares", v)
+    monkeypatch.setattr(arithmetic, "wide", lambda *_: False)
     found = arithmetic.long_run(problem, policy)
     w = rounded.Chain.of(mdp, policy).hitting_times(int(np.argmax(v)))
     Q = 0.5 * (mdp.P.toarray()[::2] + mdp.P.toarray()[1::2])
@@ -593,6 +594,7 @@ def test_intervals_allow_for_every_term_of_their_sums(monkeypatch):
     s0 = int(np.argmax(nu))
     w = rounded.Chain.of(mdp, policy).hitting_times(s0)
     monkeypatch.setattr(rounded, "EPS", eps)
+    monkeypatch.setattr(rounded, "wide", lambda *_: False)
     found = rounded.long_run(PROBLEM, policy)
     entry = 2 + 4 + 2 * (2 + 2)  # two actions, and rows of policy and model that sum to one but for rounding
     needed = (2 * 2 + 2 * entry) * (nu * w).sum() + 1  # two entries in a column; one for the mass
@@ -623,6 +625,7 @@ COARSE, WIDE = 2.0**-20, 2.0**-30
 def coarse(monkeypatch):
     monkeypatch.setattr(rounded, "EPS", COARSE)
     monkeypatch.setattr(rounded, "_WIDE_EPS", WIDE)
+    monkeypatch.setattr(rounded, "wide", lambda *_: False)  # relative values say nothing of these terms
 
 
 def by_hand():
@@ -680,7 +683,7 @@ def test_small_shares_by_hand(coarse, monkeypatch):
     monkeypatch.setattr(rounded, "relative_error", relative_error)
     coarse_run(monkeypatch)
     assert not asked  # three quotas are few
-    monkeypatch.setattr(rounded, "_MANY", 2)
+    monkeypatch.setattr(rounded, "MANY", 2)
     found, _, _ = coarse_run(monkeypatch)
     assert asked == [([0.75 + 1.0, 0.25 + 1.0], [2, 2], [0.5, 0.375], 0, 14)]
     for k, (share, pairs, off) in enumerate(((0.5, 2, 1 / 64), (0.375, 1, 1 / 32), (0.25, 1, 1 / 64))):
@@ -688,7 +691,7 @@ def test_small_shares_by_hand(coarse, monkeypatch):
             COARSE * share + 2 * pairs * WIDE * share + (2 + 8 + 4 + 1) * COARSE * share + 2 * off * share
         )
         assert found.shares[k] == pytest.approx((share - around, share + around), abs=1e-13)
-    monkeypatch.setattr(rounded, "_MANY", 3)
+    monkeypatch.setattr(rounded, "MANY", 3)
     coarse_run(monkeypatch)
     assert len(asked) == 1
 

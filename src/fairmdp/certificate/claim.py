@@ -117,12 +117,12 @@ def certify_policy(
         prices,
         {**account, "notes": tuple(notes)},
         status=status,
-        gain=float(mdp.rates @ occupancy),
+        gain=min(max(float(mdp.rates @ occupancy), run.gain[0]), run.gain[1]),
         upper=upper,
         policy=policy,
         occupancy=occupancy,
         visitation=visitation,
-        shares=np.minimum(problem.members @ occupancy, 1.0),  # rounding may leave more than all of the time
+        shares=np.clip(problem.members @ occupancy, *run.shares.T),  # what rounding has left, if need be
     )
 
 

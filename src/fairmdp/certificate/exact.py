@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from fairmdp.certificate.drift import find_drift, narrowed, wide
 from fairmdp.certificate.elementary import down as _down
 from fairmdp.certificate.elementary import up as _up
 from fairmdp.certificate.facts import UNPROVED, LongRun, Witness, chargeable, find_witness, unknown
@@ -81,7 +82,28 @@ def long_run(problem: Problem, policy: Floats, chain: Chain | None = None) -> Lo
         intervals.append([max(_down(share - around), 0.0), min(_up(share + around), 1.0)])
     bounds = np.array(intervals).reshape(-1, 2)
     nu = np.array([float(share) for share in v])
-    return LongRun((_down(gain - radius), _up(gain + radius)), bounds, _up(error), visitation=nu)
+    run = LongRun((_down(gain - radius), _up(gain + radius)), bounds, _up(error), visitation=nu)
+    return narrowed(run, *_means(problem, policy, pi, witness.chain)) if wide(run, witness.chain) else run
+
+
+def _means(
+    problem: Problem, policy: Floats, pi: list[Fraction], chain: Chain
+) -> tuple[tuple[float, float], Floats]:
+    """Intervals of the gain and of each share, by relative values."""
+    mdp, drift, ends = problem.mdp, find_drift(problem, policy, chain), []
+    rows, states = _rows(mdp), mdp.s_of.tolist()
+    for k in range(-1, problem.n_quotas):
+        f = _per_time(mdp, mdp.r) if k < 0 else [Fraction(0)] * mdp.n_pairs
+        for i, weight in _weights(problem, k) if k >= 0 else []:
+            f[i] = weight
+        parts = zip(drift.high[:, k + 1].tolist(), drift.low[:, k + 1].tolist(), strict=True)
+        h = [Fraction(high) + Fraction(low) for high, low in parts]
+        means = [Fraction(0)] * mdp.n_states
+        for i, (s, row) in enumerate(zip(states, rows, strict=True)):
+            if pi[i]:
+                means[s] += pi[i] * (f[i] + sum(p * (h[t] - h[s]) for t, p in row))
+        ends.append((_down(min(means)), _up(max(means))))
+    return ends[0], np.array(ends[1:]).reshape(-1, 2)
 
 
 def require_small(problem: Problem) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from fairmdp.certificate.drift import MANY, find_drift, mean_intervals, narrowed, wide
 from fairmdp.certificate.facts import (
     UNPROVED,
     LongRun,
@@ -34,7 +35,6 @@ from fairmdp.model.rows import Rows
 
 EPS = float(np.finfo(float).eps)
 TINY = 2.0**-1000
-_MANY = 100  # quotas from which on their shares are proved one by one
 _MANY_TERMS = 1 << 20  # terms of a sum, at most
 _SWEEPS = 2000
 _ROUGH = 1e-3  # what is left of a witness's right-hand side, relative to it, once it is good enough
@@ -75,7 +75,7 @@ def long_run(problem: Rows, policy: Floats, chain: Chain | None = None) -> LongR
     witness = find_witness(Chain.of(stated, policy) if chain is None else chain)
     if not isinstance(witness, Witness):
         return unknown(problem, witness)
-    mdp, policy = stated.uniform, stated.per_step(policy)
+    given, mdp, policy = policy, stated.uniform, stated.per_step(policy)
     Q, v, s0 = witness.chain.P, witness.chain.shares, witness.s0
     defect = _row_defect(_policy_rows(mdp.pair_ptr, policy))  # (S,)
     defect = defect + np.maximum.reduceat(_model_defect(stated), mdp.pair_ptr[:-1])
@@ -100,7 +100,7 @@ def long_run(problem: Rows, policy: Floats, chain: Chain | None = None) -> LongR
     shares, share_error = _sums(problem.members.data * x[problem.members.indices], problem.members.indptr)
     relative_share = relative_x + 4 * EPS
     around = share_error + relative_share * shares + error
-    if problem.n_quotas > _MANY:
+    if problem.n_quotas > MANY:
         backwards = Q.T.tocsr()
         finer = relative_error(backwards.dot, np.diff(backwards.indptr), v, s0, float(relative.max()))
     else:
@@ -110,7 +110,11 @@ def long_run(problem: Rows, policy: Floats, chain: Chain | None = None) -> LongR
         close = share_error + (relative_share + EPS) * shares + off * (1 + _MANY_TERMS * EPS) + TINY
         around = np.minimum(around, close)
     interval = np.column_stack([np.maximum(shares - around, 0), np.minimum(shares + around, 1)])
-    return LongRun((float(gain[0]) - radius, float(gain[0]) + radius), interval, error, visitation=v)
+    run = LongRun((float(gain[0]) - radius, float(gain[0]) + radius), interval, error, visitation=v)
+    if not wide(run, witness.chain):
+        return run
+    off = 0.0 if stated.durations is None else _model_defect(stated) + (int(terms.max()) + 4) * EPS
+    return narrowed(run, *mean_intervals(problem, given, find_drift(problem, given, witness.chain), off))
 
 
 def relative_error(push: Callable[[Any], Any], sizes: Any, v: Any, s0: int, rounding: float) -> Any | None:

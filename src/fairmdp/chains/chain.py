@@ -143,7 +143,8 @@ class Chain(ReadOnly):
             h = np.linalg.solve(dense.pinned_down(self.P.toarray(), nu), centred)
         else:
             pin = int(np.argmax(nu))
-            swept = self._swept(centred, pin, _LEFT * np.ptp(centred, axis=0))
+            goal = _LEFT * np.ptp(centred, axis=0)
+            swept = None if pin in self._factored else self._swept(centred, pin, goal)
             h = self._factors(pin).bias(centred) if swept is None else swept
         return np.asarray(h - nu @ h)
 

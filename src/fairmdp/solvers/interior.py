@@ -46,11 +46,13 @@ class Tuning:
     near: float = 0.995  # part of the way to where something would be 0
     enough: float = 0.5  # of the tolerance: a gap at which the policy is worth a proof
     closer: float = 0.2  # ... and by what the next one is to be closer
+    weight: float = 100.0  # of what is left of the rows, beside the gap
     proofs: int = 4  # at most
     margin: float = 0.25  # of the tolerance, which tightened quotas may cost
     widest: float = 25.0  # of the tolerance: part of a quota by which it is tightened at most
     wider: float = 3.0  # growth of the margin where a policy was not fair
     equal: float = 0.5  # of the tolerance: bounds that are as close as this part of them are one
+    short: float = 0.1  # a step that asks for less of the corrector
     tiny: float = 1e-3  # a step that is not worth its iteration
     idle: int = 12  # iterations without a better point after which there is none
     largest: float = 2e12  # operations of a factorisation
@@ -187,11 +189,11 @@ class _Search:
                 self._request.progress(self._report(off))
             if self.upper < 0:
                 return found
-            merit = gap + off / tol
+            merit = gap + tuning.weight * off
             if merit < self._least:
                 self._least, self.best, idle = merit, self.point, 0
             idle += 1
-            if gap <= goal and merit <= 2 * goal:
+            if merit <= goal:
                 found = _better(found, self.claim(self.point))
                 tries += 1
                 if found.status is Status.OPTIMAL or tries == tuning.proofs:
@@ -296,9 +298,14 @@ class _Search:
             a, b = _longest(p, first.p), _longest(d, first.d)
             ahead = float((p + a * first.p) @ (d + b * first.d)) / p.size
             target = mean * min((ahead / mean) ** 3, 1.0)
-            due = target - p * d - first.p * first.d
+            centred, bent = target - p * d, first.p * first.d
+            due = centred - bent
             taken = self._direction(due, off, slack)
-            a, b = _longest(p, taken.p), _longest(d, taken.d)
+            weight, a, b = a * b, _longest(p, taken.p), _longest(d, taken.d)
+            if min(a, b) < tuning.short:  # the predictor went too far to say how much the way bends
+                due = centred - weight * bent
+                taken = self._direction(due, off, slack)
+                a, b = _longest(p, taken.p), _longest(d, taken.d)
             for _ in range(tuning.correctors):
                 if min(a, b) > 0.95:
                     break
