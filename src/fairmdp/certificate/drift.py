@@ -55,7 +55,7 @@ def find_drift(problem: Rows, policy: Floats, chain: Chain) -> Drift:
 
 
 def wide(run: LongRun, chain: Chain) -> bool:
-    """Whether relative values are worth their work: shares are hardly known, few, and the chain has factors."""
+    """Whether relative values are worth their work: shares are few, hardly known, and the chain factors."""
     few = run.shares.shape[0] <= MANY and chain.n_states <= chain.tuning.factored
     return few and run.error > CLAIM_TOL
 

@@ -43,12 +43,13 @@ class Tuning:
 
     iterations: int = 200
     correctors: int = 2  # of Gondzio's, at most
+    proximal: float = 1e-10  # what a pair's change of 1 costs: weights that are farther apart leave no digits
     near: float = 0.995  # part of the way to where something would be 0
-    enough: float = 0.5  # of the tolerance: a gap at which the policy is worth a proof
+    enough: float = 0.75  # of the tolerance: a gap at which the policy is worth a proof
     closer: float = 0.2  # ... and by what the next one is to be closer
     weight: float = 100.0  # of what is left of the rows, beside the gap
     proofs: int = 4  # at most
-    margin: float = 0.25  # of the tolerance, which tightened quotas may cost
+    margin: float = 0.4  # of the tolerance, which tightened quotas may cost
     widest: float = 25.0  # of the tolerance: part of a quota by which it is tightened at most
     wider: float = 3.0  # growth of the margin where a policy was not fair
     equal: float = 0.5  # of the tolerance: bounds that are as close as this part of them are one
@@ -290,7 +291,7 @@ class _Search:
         stiff[self._above] += m2 / t2
         slack = np.divide(1.0, stiff, out=np.zeros_like(stiff), where=~self._fixed)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            if not self._equations.factor(x / z, slack):
+            if not self._equations.factor(1.0 / (z / x + tuning.proximal), slack):
                 return False
             off = self._raised - point.g + z
             mean = float(p @ d) / p.size

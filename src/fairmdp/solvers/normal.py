@@ -46,6 +46,11 @@ class Aim(NamedTuple):
     mass: float
     quota: Floats  # (K,)
 
+    @property
+    def largest(self) -> float:
+        """Largest entry of the rows."""
+        return max(float(np.abs(part).max(initial=0.0)) for part in (self.flow, self.mass, self.quota))
+
 
 @dataclass(frozen=True)
 class Tuning:
@@ -53,6 +58,8 @@ class Tuning:
 
     leaf: int = 48  # states of a part of the model that is eliminated without looking for an order
     steps: int = 12  # of conjugate gradients, at most
+    part: float = 1e-4  # of a right-hand side that they may leave
+    refinements: int = 4
     left: float = 1e-12  # of an average state's flow
 
 
@@ -183,7 +190,30 @@ class Equations:
         return True
 
     def solve(self, aim: Aim) -> Step:
-        """One step."""
+        """One step, and small ones for what rounding has left of its rows."""
+        step = self._solve_once(aim)
+        off = self._off(aim, step)
+        for _ in range(self._tuning.refinements):
+            if off.largest <= self._tuning.left:
+                break
+            more = self._solve_once(off)
+            finer = Step(step.x + more.x, step.h + more.h, step.g + more.g, step.mu + more.mu)
+            still = self._off(aim, finer)
+            if not still.largest < off.largest:
+                break
+            step, off = finer, still
+        return step
+
+    def _off(self, aim: Aim, step: Step) -> Aim:
+        """What is left of the rows after a step."""
+        return Aim(
+            np.zeros_like(step.x),
+            aim.flow - self.flow(step.x),
+            aim.mass - float(step.x.sum()),
+            aim.quota - self._G @ step.x - self._slack * step.mu,
+        )
+
+    def _solve_once(self, aim: Aim) -> Step:
         local, states, w = self._mine
         d = self._d
         raised = np.zeros(self._mdp.n_states)
@@ -228,10 +258,11 @@ class Equations:
         v = self._precondition(b)
         left = b - self._apply(v)
         best, best_left = v, float(np.abs(left).max())
+        goal = max(self._tuning.left, self._tuning.part * float(np.abs(b).max()))
         p, last = np.zeros_like(b), 1.0
         self.cg = 0
         for _ in range(self._tuning.steps):
-            if best_left <= self._tuning.left:
+            if best_left <= goal:
                 break
             z = self._precondition(left)
             rho = float(left @ z)
