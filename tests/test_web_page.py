@@ -726,6 +726,11 @@ def test_a_policy_that_is_dropped_is_judged_and_mended(clinics):
     expect(page.locator("#verdict")).to_have_text("Fair")
     drop(page, "other.csv", b"state,action,probability\nnowhere,treat,1\n")
     expect(page.locator("#notice")).to_contain_text("other.csv")
+    drop(
+        page, "typed.csv", TODAY.replace(",probability", "").replace(",1", "").encode()
+    )  # without a column of ones
+    expect(page.locator("#audit")).to_contain_text("typed.csv")
+    expect(page.locator("#notice")).to_be_hidden()
     drop(page, "clinics2.csv", TABLE.encode())  # a table of transitions is a problem
     expect(page.locator("#title")).to_have_text("clinics2.csv")
     expect(page.locator("#audit .status-line")).to_have_count(0)

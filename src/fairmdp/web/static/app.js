@@ -25,7 +25,7 @@ const $ = (id) => document.getElementById(id);
 const parts = makeSections($("sections"));
 const sliders = new Sliders($("sliders"), $("filter"), moved, (k) => editor.change(k, now.problem.quotas[k], sliders.standing(k)));
 const editor = new QuotaEditor($("editor"), { find: (text) => ask({ task: "states", source: now.source, text }), save: edit });
-const audit = new Audit(bounds, failed);
+const audit = new Audit(bounds, failed, () => notice(""));
 const principle = new Principle(bounds, failed);
 const proofButton = el("button", { id: "proof-button", type: "button", class: "quiet", on: { click: showProof } }, "Proof");
 const quotaChoice = el("select", { id: "quota-choice", "aria-label": "Quota that moves along the curve",

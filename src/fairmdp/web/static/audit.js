@@ -15,13 +15,14 @@ export async function holdsPolicy(file) {
   if (!/\.csv$/i.test(file.name)) return POLICIES.test(file.name);
   const columns = (await file.slice(0, 4096).text()).split(/\r?\n/)[0].toLowerCase().split(/[,;\t]/).map((name) => name.replaceAll("\"", "").trim());
   const has = (name) => columns.includes(name);
-  return has("state") && has("action") && has("probability") && !has("next") && !has("reward");
+  return has("state") && has("action") && !has("next") && !has("reward");
 }
 
 export class Audit {
-  constructor(question, failed) {
+  constructor(question, failed, begun) {
     this.question = question; // what is open, and where its bounds stand
     this.failed = failed;
+    this.begun = begun; // what was said before is not said any more
     this.result = el("div", {});
     this.file = el("input", { id: "policy-file", type: "file", accept: ".csv,.json,.txt,.adv",
       on: { change: () => { if (this.file.files.length) this.open(this.file.files[0]); this.file.value = ""; } } });
@@ -41,6 +42,7 @@ export class Audit {
   }
 
   async open(file) {
+    this.begun();
     try {
       this.policy = { name: file.name, handle: await sendFile(file) };
       this.key = "";
