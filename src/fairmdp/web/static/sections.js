@@ -140,7 +140,7 @@ export function proofRows(verdict) {
     ["Proved", `${verdict.status}: ${verdict.meaning}`],
     ...(interval ? [["Gain of the policy", `between ${verdict.gain[0].toPrecision(12)} and ${verdict.gain[1].toPrecision(12)}`],
       ["Any fair policy", `at most ${verdict.upper.toPrecision(12)}`],
-      ["Worst proven slack", `${verdict.worst_slack === null ? "nothing is owed" : verdict.worst_slack.toExponential(1)}`
+      ["Worst proven slack", `${verdict.worst_slack === null ? "nothing is owed" : verdict.worst_slack.toExponential(1).replace(/^-/, "\u2212")}`
         + ` (met means not below \u2212${verdict.fair_tol})`]] : []),
     ...verdict.messages.map((message) => ["Wrong", message]),
   ];
