@@ -24,6 +24,7 @@ import numpy as np
 
 from fairmdp.errors import ProblemError, SimulatorError
 from fairmdp.learning.aim import Welfare
+from fairmdp.learning.allocation import allocation, targets
 from fairmdp.learning.counts import (
     Counts,
     Engine,
@@ -32,7 +33,6 @@ from fairmdp.learning.counts import (
     root_seed,
     sample_pairs,
     seed_stream,
-    spread_evenly,
 )
 from fairmdp.learning.estimate import Estimate, LearnedWelfare, Progress, Round
 from fairmdp.learning.evaluation import estimated, evaluate
@@ -49,7 +49,7 @@ from fairmdp.learning.ladder import (
 )
 from fairmdp.learning.posterior import TUNING, Trial, affordable_draws, affordable_tests, floor, trial
 from fairmdp.learning.repeats import DEPENDENT, probe
-from fairmdp.model.checks import Floats, Ints
+from fairmdp.model.checks import Ints
 from fairmdp.model.objective_text import objective_text
 from fairmdp.model.objectives import Leximin, Objective
 from fairmdp.model.problem import Problem
@@ -62,12 +62,9 @@ LEARNING = 0
 _TESTING = 2  # key of the stream of seeds of the draws that test a policy
 _PROBING = 3  # key of the seeds with which a simulator is asked twice
 
-FIRST = 50  # samples of every pair before any are steered; fewer miss rare successors
 _PER_ROUND = 100  # samples per pair of the first round of a run for an accuracy
 _CHOOSING = 80  # samples per pair that choose the policies, within the parts of the budget below
 _PARTS = (0.3, 0.7)
-_STEERED = 0.9  # share of the samples that goes where the errors are; the rest is spread evenly
-_ACCURACY = 0.01  # of the rewards' span and of each quota: what the allocation aims at for a fixed budget
 _MOST_SAMPLES = 10**9  # where a run for an accuracy gives up
 POWER = 0.84  # normal quantile of the chance, 80 %, that the samples asked for in advice suffice
 _WITHOUT_END = 1e12  # samples beyond which no advice is given
@@ -173,7 +170,7 @@ class _Run:
             low, high = (int(part * samples) for part in _PARTS)
             for_choice = min(max(_CHOOSING * self.owed.mdp.n_pairs, low), high)
         fit = None
-        for target in _targets(for_choice, self.owed.mdp.n_pairs):
+        for target in targets(for_choice, self.owed.mdp.n_pairs):
             fit = self._round(fit, target)
             if target < samples:
                 yield self._unclaimed(
@@ -224,7 +221,7 @@ class _Run:
 
     def _round(self, fit: Fit | None, target: int) -> Fit:
         """Draw up to so many samples where the last fit lacks them, and fit again."""
-        times = _allocation(self.owed, self.tally.counts, fit, target - self.tally.total, self.eps, self._aim)
+        times = allocation(self.owed, self.tally.counts, fit, target - self.tally.total, self.eps, self._aim)
         self._sample(times, target)
         return self._fitted()
 
@@ -426,12 +423,6 @@ def _short(counts: Counts, fit: Fit) -> str:
     return f"no claim: {sure}; on the estimated model at least {fit.short:.3g} of share is missing"
 
 
-def _targets(samples: int, n_pairs: int) -> list[int]:
-    """Samples in all at the end of each round that chooses policies."""
-    first = min(samples, max(samples // 4, FIRST * n_pairs))
-    return sorted({first, max(first, samples // 2), samples})
-
-
 def _aim(
     owed: Problem, objective: Objective | None, over: Iterable[int | str] | None, reward: float, eps: Any
 ) -> Welfare | None:
@@ -445,34 +436,6 @@ def _aim(
     if isinstance(objective, Leximin):
         raise ProblemError("leximin has a value for each level: learn max_min, or alpha_fair(8)")
     return Welfare.of(owed, objective, over, reward)
-
-
-def _allocation(
-    owed: Problem, counts: Counts, fit: Fit | None, new: int, eps: float | None, aim: Welfare | None = None
-) -> Ints:
-    """How often each pair is asked in the next round: what the ideal allocation still lacks."""
-    n_pairs = owed.mdp.n_pairs
-    if fit is None:
-        return spread_evenly(new, np.ones(n_pairs))
-    ideal = _neyman(owed, counts, fit, eps, aim)
-    lacking = np.maximum(ideal * (counts.total + new) - counts.per_pair, 0.0)
-    return spread_evenly(new, lacking)
-
-
-def _neyman(owed: Problem, counts: Counts, fit: Fit, eps: float | None, aim: Welfare | None = None) -> Floats:
-    """Shares of samples that make the errors of the value and of the binding quotas small together."""
-    seen, mu = fit.seen, fit.answer.mu
-    of_gain, of_shares = (1.0, np.zeros(mu.size)) if aim is None or fit.short else aim.worth(fit.answer)
-    if eps is None:
-        eps = _ACCURACY * (of_gain * float(np.ptp(counts.rewards)) + float(np.abs(of_shares).sum())) or 1.0
-    binding = np.flatnonzero(np.abs(mu) > 1e-9 * np.abs(mu).max(initial=0.0))
-    bound = np.where(mu > 0, owed.at_least, owed.at_most)[binding]
-    spread = of_gain**2 * seen.gain_variance + seen.share_variance @ of_shares**2
-    spread = spread / eps**2 + seen.share_variance[:, binding] @ (_ACCURACY * bound) ** -2.0
-    weight = seen.x * np.sqrt(spread)
-    if weight.sum() == 0:
-        weight = seen.x
-    return _STEERED * weight / weight.sum() + (1 - _STEERED) / owed.mdp.n_pairs
 
 
 def _check_goal(samples: Any, eps: Any, delta: Any) -> None:
