@@ -1,4 +1,5 @@
 # What the package offers and where it is defined, loaded at first use.
+from .aggregates import Aggregates, aggregated
 from .chain import NEARLY_REDUCIBLE, Chain, Tuning
 from .factors import Factors
 from .mixing import MixingTime, Settling, dobrushin, mixing_time, settling
@@ -9,6 +10,7 @@ from .sweeps import ChainRows, block_sweeps, stationary_sweeps, value_sweeps
 __all__ = [
     "NEARLY_REDUCIBLE",
     "NO_MASS",
+    "Aggregates",
     "Chain",
     "ChainRows",
     "Factors",
@@ -16,6 +18,7 @@ __all__ = [
     "Settling",
     "SlowChain",
     "Tuning",
+    "aggregated",
     "block_sweeps",
     "checked_policy",
     "dobrushin",

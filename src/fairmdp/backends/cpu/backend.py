@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from fairmdp import chains
 from fairmdp.backends import cpu
 from fairmdp.backends.base import ROUNDING, Backup, ChainTuning, Way
 from fairmdp.backends.by_quota import KernelSet, Layout, Place, layout, place
-from fairmdp.chains.aggregates import Aggregates, aggregated
 from fairmdp.chains.chain import Chain
 from fairmdp.chains.policy import policy_matrix, policy_of, uniform_policy
 from fairmdp.model.checks import Floats, Ints
@@ -54,9 +54,9 @@ class CpuBackend:
         return (self.host.mdp.r - self.base) / self.scale if self._rewards is None else self._rewards
 
     @cached_property
-    def aggregates(self) -> Aggregates:
+    def aggregates(self) -> chains.Aggregates:
         """States in groups, by the uniform policy's chain: once for the chains of all policies."""
-        return aggregated(self.follow(self.uniform()))
+        return chains.aggregated(self.follow(self.uniform()))
 
     def require_memory(self, columns: int) -> None:
         """Nothing is known that would be worth saying."""
