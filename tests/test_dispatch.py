@@ -105,6 +105,17 @@ def test_what_is_mixed_for_all_is_found_at_the_prices_of_columns():
     assert block.chances == pytest.approx(np.repeat(one.chances, 300, axis=0), abs=1e-5)
 
 
+def test_auto_takes_no_policy_under_which_clients_fall_behind():
+    """Tenants whose quotas take all there is: an index policy ends in a queue in which nobody is served well."""
+    world = fm.scenarios.gpu_tenants(200)
+    plan = fm.solve_world(world)
+    policy = fm.dispatch_policy(world, plan, "auto")
+    assert policy.kind == "fair_id"
+    seen = fm.simulate_world(world, policy, 4000)
+    assert seen.gap(plan.upper) < 0.12 and seen.worst_slack > -0.03
+    assert fm.simulate_world(world, fm.dispatch_policy(world, plan, "fair"), 4000).gap(plan.upper) > 0.2
+
+
 def test_shares_are_what_accounts_say():
     """By the accounts alone: over a run a share is what is owed, plus the margin, less what arrears grew."""
     world, plan = jobs(30)

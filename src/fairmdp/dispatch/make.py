@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fairmdp.dispatch.policy import KINDS, PLANNED, DispatchPolicy, Groups
-from fairmdp.dispatch.simulation import simulate_world
+from fairmdp.dispatch.simulation import QUANTILES, WorldSimulation, simulate_world
 from fairmdp.dispatch.tables import greedy_tables, tables_of
 from fairmdp.errors import ProblemError
 from fairmdp.model.checks import Floats, there_are
@@ -15,6 +15,7 @@ from fairmdp.world.world import World
 _LEAST_PRICE = 0.02  # of a resource, as a part of what a unit of it is worth in the mean
 _PILOT = 50  # windows that a policy is tried for
 _PILOTED = ("fair", "fair_id")
+_RISING = 0.25  # windows that the median client may fall behind from one third of a pilot to the next
 _HELD = 4.0  # windows that a client may be behind in the worst step of a pilot, or a group in its last
 
 
@@ -86,16 +87,25 @@ def dispatch_policy(
 
 
 def _better(world: World, plan: WorldPlan, window: float, margin: float) -> DispatchPolicy:
-    """The policy that gains more in a pilot among those that hold arrears."""
+    """The policy that gains more in a pilot among those that hold arrears, or else is less short."""
     tried = []
     for kind in _PILOTED:
         policy = dispatch_policy(world, plan, kind, window=window, margin=margin)
         seen = simulate_world(world, policy, int(_PILOT * window))
         behind = float(seen.arrears.max(initial=0.0)) / window
-        groups = float((seen.group_owed - seen.group_shares).max(initial=-np.inf))
-        held = behind <= _HELD and groups <= margin * float(policy.groups.size.max(initial=0.0))
-        tried.append((held, seen.gain if held else -behind, policy))
+        short = (seen.group_owed - seen.group_shares) / policy.groups.size
+        missing = max(behind / _HELD - 1, 0.0) + max(float(short.max(initial=0.0)) - margin, 0.0)
+        missing += max(_drift(seen) / window - _RISING, 0.0)
+        tried.append((missing == 0, seen.gain if missing == 0 else -missing, policy))
     return max(tried, key=lambda each: each[:2])[2]
+
+
+def _drift(seen: WorldSimulation) -> float:
+    """By how many steps the median client falls behind from the second third of a run to the last."""
+    median = seen.history.arrears[:, QUANTILES.index(0.5)]
+    third = len(median) // 3
+    drift = float(median[-third:].mean() - median[-2 * third : -third].mean())
+    return drift if np.isfinite(drift) else 0.0
 
 
 def _worth(world: World, plan: WorldPlan) -> Floats:
