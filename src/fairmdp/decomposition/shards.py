@@ -39,7 +39,7 @@ class ShardsPlan(ReadOnly):
     Attributes
     ----------
     status : Status
-        OPTIMAL: the plan is worth the ceiling, within the tolerance. INFEASIBLE: see `alone` and `needed`.
+        OPTIMAL: the plan is worth the ceiling within the tolerance. INFEASIBLE: see ``alone``, ``needed``.
     upper : float
         Proven: no joint policy of all parts together that meets the quotas gains more per step.
     value : float
