@@ -119,6 +119,15 @@ SUITES = {  # name: ((case, solver, settings), ...)
             "jobs2_each_1e4",
         ) for solver in _EACH),
     ),
+    "near": (
+        *((case, solver, 1e-6) for case in (
+            "queue_each_1e3", "queue_each_3e3", "grid_each_1e3", "grid_each_1e4", "jobs2_each_1e3",
+            "jobs2_each_1e4",
+        ) for solver in ("auto", "ipm", "lp")[: 2 + (case[:4] == "grid")]),
+        ("queue_each_6e3", "auto", 1e-6), ("queue_each_1e4", "auto", 1e-6),
+        *((case, solver, 1e-6) for case in ("grid_1e3", "grid_3e3", "grid_1e4")
+          for solver in ("auto", "colgen", "lp")),
+    ),
     "rivals": (
         *((case, f"highs_{name}", 1e-7) for case in ("garnet_1e3", "queue_1e3", "grid_1e3")
           for name in ("simplex", "ipm", "pdlp")),

@@ -38,15 +38,16 @@ def overlapping(count):
         (scenarios.garnet(600, n_quotas=4), "dual", "mixes fast and its quotas are few"),
         (scenarios.jobs(queue=10), "dual", "mixes fast"),
         (Problem(scenarios.garnet(600, n_quotas=0).mdp, rho=np.full(600, 1e-4)), "proximal", "many disjoint quotas"),
-        (Problem(slow_queue(1500), [Quota("low", states=range(700), at_least=0.4)]), "lp", "slow to leave their start"),
+        (Problem(slow_queue(1500), [Quota("low", states=range(700), at_least=0.4)]), "interior", "slow to leave their start"),
         (Problem(lattice_queue(9), [Quota("short", states=range(300), at_least=0.4)]), "colgen", "mixes slowly"),
         (Problem(scenarios.garnet(600, n_quotas=0).mdp, overlapping(150)), "dual", "not too many"),
         (Problem(scenarios.garnet(1600, n_quotas=0).mdp, overlapping(501)), "lp", "no other method"),
-        (Problem(lattice_queue(9), overlapping(150)), "ipm", "mixes slowly and its quotas are many"),
+        (Problem(lattice_queue(9), overlapping(150)), "interior", "its quotas are many and states lead to near ones"),
+        (Problem(lattice_queue(9), overlapping(501)), "ipm", "mixes slowly and its quotas are many"),
     ],
     ids=[
         "small", "few quotas", "dense", "a quota for every state", "stuck and small", "slow", "some overlapping", "many overlapping",
-        "many and slow",
+        "many and near", "many and slow",
     ],
 )  # fmt: skip
 def test_the_choice_and_its_reason(problem, method, words):
@@ -58,7 +59,7 @@ def test_slow_and_large_goes_to_column_generation():
     tuning = Tuning(lp_stuck_pairs=0)
     problem = Problem(slow_queue(1500), [Quota("low", states=range(700), at_least=0.4)])
     assert choose(open_backend(problem), tuning)[0] == "colgen"
-    assert choose(open_backend(Problem(slow_queue(1500), overlapping(150))), tuning)[0] == "lp"
+    assert choose(open_backend(Problem(slow_queue(1500), overlapping(501))), tuning)[0] == "lp"
 
 
 def forbidden(*names):
@@ -75,17 +76,17 @@ def test_the_best_policy_is_taken_where_it_is_fair():
     mdp = slow_queue(1500)
     free = solve(Problem(mdp))
     fair = Problem(mdp, [Quota("high", states=range(1400, 1500), at_least=0.4)])
-    solution = answered(fair, forbidden("lp"))
+    solution = answered(fair, forbidden("interior"))
     assert (solution.status, solution.reason) == (Status.OPTIMAL, "unbound")
     assert solution.gain == pytest.approx(free.gain, abs=2e-6) and verify(fair, solution).ok
     unfair = Problem(mdp, [Quota("low", states=range(700), at_least=0.4)])
     found = answered(unfair, METHODS)
-    assert (found.method, found.reason) == ("lp", "stuck") and found.gain < free.gain - 1e-2
+    assert (found.method, found.reason) == ("interior", "near and few") and found.gain < free.gain - 1e-2
 
 
 def test_a_look_that_runs_out_of_time_says_so():
     problem = Problem(slow_queue(1500), [Quota("low", states=range(700), at_least=0.4)])
-    found = solve_on(open_backend(problem), Request(deadline=Deadline(1e-9)), methods=forbidden("lp"))
+    found = solve_on(open_backend(problem), Request(deadline=Deadline(1e-9)), methods=forbidden("interior"))
     assert found.stopped is Stop.OUT_OF_TIME and verify(problem, found).ok
 
 
@@ -174,7 +175,9 @@ def test_a_failing_linear_program_is_relieved():
         answered(problem, failing("lp"), "lp")
 
 
-def test_failing_interior_points_are_relieved():
+def test_failing_interior_points_are_relieved(monkeypatch):
+    unfit = replace(METHODS["interior"], obstacle=lambda backend: "its factors would fill up")
+    monkeypatch.setitem(METHODS, "interior", unfit)
     problem = Problem(lattice_queue(9), overlapping(150))
     solution = answered(problem, failing("ipm"))
     assert (solution.method, solution.tried, solution.reason) == ("colgen", ("ipm",), "slow and many")

@@ -9,6 +9,7 @@ from scipy.sparse import csr_array, random_array
 from fairmdp import MDP, Problem, ProblemError, Quota, Status, scenarios, solve, verify
 from fairmdp.backends.cpu.dissection import dissect
 from fairmdp.backends.cpu.fronts import Fronts
+from fairmdp.chains.chain import Chain
 from fairmdp.deadline import Stop
 from fairmdp.solvers.interior import Tuning, solve_interior
 from fairmdp.solvers.lp import solve_lp
@@ -111,6 +112,34 @@ def test_a_quota_for_every_state_of_a_queue():
     assert solution.status is Status.OPTIMAL and verify(problem, solution).ok
     assert solution.gain == pytest.approx(exact.gain, abs=1e-6)
     assert solution.worst_slack >= 0
+
+
+def far_goals(side):
+    """A grid whose steps slip, with a goal in each corner and one in the middle: it hardly hangs together."""
+    n = side * side
+    y, x = np.divmod(np.arange(n), side)
+    steps = ((-1, 0), (1, 0), (0, -1), (0, 1))
+    to = [np.clip(y + dy, 0, side - 1) * side + np.clip(x + dx, 0, side - 1) for dy, dx in steps]
+    P = np.zeros((4 * n, n))
+    for a in range(4):
+        for b in range(4):
+            np.add.at(P, (np.arange(n) * 4 + a, to[b]), 0.8 * (a == b) + 0.05)
+    r = 0.5 + 0.25 * np.sin(2 * np.pi * x / side) + 0.25 * np.cos(3 * np.pi * y / side)
+    block = side // 5
+    goals = [
+        np.flatnonzero((x // block == i) & (y // block == j))
+        for i, j in ((0, 0), (4, 0), (2, 2), (0, 4), (4, 4))
+    ]
+    quotas = [Quota(f"goal {k}", states=goal, at_least=0.12) for k, goal in enumerate(goals)]
+    return Problem(MDP(P, np.repeat(r, 4), np.repeat(np.arange(n), 4)), quotas)
+
+
+def test_a_grid_that_hardly_hangs_together():
+    """Its chain passes between the goals once in millions of steps, and it is proved fair and optimal."""
+    problem = far_goals(25)
+    solution = solve_interior(problem)
+    assert solution.status is Status.OPTIMAL and verify(problem, solution).ok
+    assert Chain.of(problem.mdp, solution.policy).hitting_times(int(solution.visitation.argmax())).max() > 1e6
 
 
 def test_bounds_that_are_one_and_caps():

@@ -22,7 +22,7 @@ class Ours:
         """Compile all kernels on small models."""
         self.problem, self.tol = problem, setting
         small = garnet(510, 3)
-        for method in ("dual", "colgen"):
+        for method in ("dual", "colgen", "interior"):
             solve(small, method=method)
         solve(garnet_per_state(200), method="proximal", tol=1e-4)
 

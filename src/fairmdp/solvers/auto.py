@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from fairmdp.backends.cuda.device_problem import DeviceProblem
 
 _EARLY = (Stop.INTERRUPTED, Stop.OUT_OF_TIME)
-_DEAR = (registry.STUCK, registry.MANY, registry.SLOW_AND_MANY)  # what is worth a policy iteration first
+_DEAR = (  # what is worth a policy iteration first
+    registry.STUCK, registry.MANY, registry.SLOW_AND_MANY, registry.NEAR_AND_FEW, registry.NEAR_AND_MANY,
+)  # fmt: skip
+_CLOSE = 100.0  # gap in units of the tolerance that is not worth another method, which would hardly do better
 _SETTLED = (Status.OPTIMAL, Status.INFEASIBLE)
 
 
@@ -74,8 +77,8 @@ def solve(
         Model and quotas; a `DeviceProblem` is solved on the GPU that it is on.
     method
         ``"auto"``, or the name of a solver: ``"lp"`` (small models), ``"ipm"`` (the same program by interior
-        points: many quotas on slow chains), ``"dual"`` (few quotas), ``"proximal"`` (a quota for every
-        state), ``"colgen"`` (slow chains), ``"mirror"`` (Algorithm 1).
+        points), ``"interior"`` (queues, grids and stocks with many quotas), ``"dual"`` (few quotas),
+        ``"proximal"`` (a quota for every state), ``"colgen"`` (slow chains), ``"mirror"`` (Algorithm 1).
     tol
         Certified gap, relative to the span of the rewards, up to which the answer is called optimal.
     start
@@ -155,6 +158,10 @@ def _choose_and_run(
 ) -> Solution:
     """Let the method of choice answer, and another one where it stalls."""
     chosen, reason = choose(backend, tuning)
+    if (
+        request.patience is not None and reason == registry.NEAR_AND_FEW
+    ):  # passages are made by linear programs
+        chosen, reason = "lp", registry.STUCK
     if reason in _DEAR:
         unbound = run_unbound(backend, request)
         if unbound is not None:
@@ -167,6 +174,8 @@ def _choose_and_run(
         return replace(methods["colgen"].run(backend, request), tried=(chosen,), reason=reason)
     if first.status in _SETTLED or first.stopped in _EARLY or _connected(first):
         return first
+    if chosen == "interior" and first.status is Status.FEASIBLE and first.gap <= _CLOSE * request.tol:
+        return first  # any closer, the classes of a model fall apart
     following = _next(chosen, backend, tuning)
     if following is None:
         return first
@@ -197,12 +206,15 @@ def choose(backend: Backend, tuning: Tuning = USUAL) -> tuple[str, str]:
         if fast:
             return "dual", registry.FAST_AND_FEW
         if lp and backend.n_pairs <= tuning.lp_stuck_pairs and _slow_to_leave(backend, tuning):
-            return "lp", registry.STUCK
+            near = METHODS["interior"].obstacle(backend) is None
+            return ("interior", registry.NEAR_AND_FEW) if near else ("lp", registry.STUCK)
         return "colgen", registry.SLOW_AND_FEW
     if fast and METHODS["proximal"].obstacle(backend) is None:
         return "proximal", registry.DISJOINT
     if fast and n_bounded <= tuning.some_quotas:
         return "dual", registry.FAST_AND_SOME
+    if not fast and METHODS["interior"].obstacle(backend) is None:
+        return "interior", registry.NEAR_AND_MANY
     if fast or _slow_to_leave(backend, tuning):
         return "lp", registry.MANY
     return "ipm", registry.SLOW_AND_MANY
@@ -233,6 +245,8 @@ def _small(backend: Backend, pairs: int, transitions: int) -> bool:
 
 def _next(stalled: str, backend: Backend, tuning: Tuning) -> str | None:
     """Who goes on from what a method knows that has stalled, if anybody."""
+    if stalled == "interior":
+        return "lp" if bounded(backend).sum() <= tuning.few_quotas else "ipm"
     if stalled == "lp":
         return "colgen" if bounded(backend).sum() <= tuning.few_quotas else None
     small = backend.n_pairs <= tuning.lp_rescue_pairs

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -24,15 +24,17 @@ from fairmdp.backends.base import Backend
 from fairmdp.backends.opening import open_backend
 from fairmdp.certificate.claim import certify
 from fairmdp.certificate.restated import by_uniform_steps
+from fairmdp.chains.chain import Chain
 from fairmdp.chains.policy import policy_of
 from fairmdp.deadline import STOPS, Stop, stop_of
 from fairmdp.errors import ProblemError
 from fairmdp.model.checks import Floats, Ints
 from fairmdp.model.problem import Problem
-from fairmdp.solution.solution import Solution, Status
+from fairmdp.solution.solution import Note, Remark, Solution, Status
 from fairmdp.solvers import conflict
 from fairmdp.solvers.infeasible import Witness
 from fairmdp.solvers.normal import Aim, Equations, Pattern
+from fairmdp.solvers.passages import slowest_passage, with_passages
 from fairmdp.solvers.prices import dual_value, price_box
 from fairmdp.solvers.request import Progress, Request
 
@@ -43,12 +45,13 @@ class Tuning:
 
     iterations: int = 200
     correctors: int = 2  # of Gondzio's, at most
-    proximal: float = 1e-10  # what a pair's change of 1 costs: weights that are farther apart leave no digits
+    proximal: float = 1e-8  # what a pair's change of 1 costs: weights that are farther apart leave no digits
     near: float = 0.995  # part of the way to where something would be 0
     enough: float = 0.75  # of the tolerance: a gap at which the policy is worth a proof
     closer: float = 0.2  # ... and by what the next one is to be closer
     weight: float = 100.0  # of what is left of the rows, beside the gap
     proofs: int = 4  # at most
+    earlier: int = 3  # points that are looked at again where the last ones are not fair
     margin: float = 0.4  # of the tolerance, which tightened quotas may cost
     widest: float = 25.0  # of the tolerance: part of a quota by which it is tightened at most
     wider: float = 3.0  # growth of the margin where a policy was not fair
@@ -56,12 +59,14 @@ class Tuning:
     short: float = 0.1  # a step that asks for less of the corrector
     tiny: float = 1e-3  # a step that is not worth its iteration
     idle: int = 12  # iterations without a better point after which there is none
-    largest: float = 2e12  # operations of a factorisation
+    largest: float = 3e11  # operations of a factorisation
     most_wide: int = 500  # quotas of more than one state
     elements: float = 5e7  # numbers of all elements
 
 
 USUAL = Tuning()
+
+_LEAST = 1e-200  # multipliers underflow where a quota is met by far
 
 
 @by_uniform_steps
@@ -176,6 +181,7 @@ class _Search:
         self._loosest, self.iterations = tuning.margin * request.tol, 0
         self._scale_margin = 1.0
         self.point = self.best = self._first()
+        self._earlier: tuple[Point, ...] = ()
         self._tighten(self._loosest)
         self._least, self.upper = math.inf, math.inf
 
@@ -192,6 +198,7 @@ class _Search:
                 return found
             merit = gap + tuning.weight * off
             if merit < self._least:
+                self._earlier = (self.best, *self._earlier)[: tuning.earlier]
                 self._least, self.best, idle = merit, self.point, 0
             idle += 1
             if merit <= goal:
@@ -203,7 +210,11 @@ class _Search:
                 self._scale_margin *= tuning.wider if found.status is Status.UNDECIDED else 1.0
             if idle > tuning.idle or not self._step():
                 break
-        return _better(found, self.claim(self.best)) if self._least < math.inf else found
+        for point in (self.best, *self._earlier):  # the last ones may hang together too loosely
+            if found is not None and found.status is Status.FEASIBLE:
+                break
+            found = _better(found, self.claim(point))
+        return found
 
     def prices(self, point: Point) -> Floats:
         """Price of every quota, (K,)."""
@@ -216,11 +227,17 @@ class _Search:
         x = point.p[: self._ends[0]]
         policy = policy_of(self._problem.mdp, x)
         nu = np.add.reduceat(x, self._problem.mdp.pair_ptr[:-1]) / self._n
-        return certify(
+        found = certify(
             self._backend, policy, point.h * self._backend.scale, self.prices(point) * self._backend.scale,
             tol=self._request.tol, method="interior", counters={"iterations": float(self.iterations)},
             began=self.began, stopped=stopped, nu=nu,
         )  # fmt: skip
+        best = np.where(x > point.d[: x.size], x, 0.0)  # what is left of the others falls with the gap
+        classes = Chain.of(self._problem.mdp, policy_of(self._problem.mdp, best)).closed_classes
+        found, patience = with_passages(self._problem, classes, found), self._request.patience
+        if patience is not None and slowest_passage(found) > patience:
+            found = replace(found, notes=(*found.notes, Note(Remark.PATIENCE_TOO_SHORT, patience)))
+        return found
 
     def _first(self) -> Point:
         """Each state alike, quotas met with something to spare, whether they are or not."""
@@ -289,7 +306,7 @@ class _Search:
         stiff = np.zeros(self._low.size)
         stiff[self._below] += m1 / t1
         stiff[self._above] += m2 / t2
-        slack = np.divide(1.0, stiff, out=np.zeros_like(stiff), where=~self._fixed)
+        slack = np.where(self._fixed, 0.0, 1.0 / np.maximum(stiff, _LEAST))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             if not self._equations.factor(1.0 / (z / x + tuning.proximal), slack):
                 return False
@@ -317,7 +334,7 @@ class _Search:
                 if a2 + b2 < a + b + 0.02:
                     break
                 due, taken, a, b = due + more, other, a2, b2
-        a, b = (step if step == 1.0 else tuning.near * step for step in (a, b))
+        a, b = _longest(p, taken.p, tuning.near), _longest(d, taken.d, tuning.near)
         after = Point(
             p + a * taken.p, d + b * taken.d, point.h + b * taken.h, point.g + b * taken.g,
             point.free + b * taken.free,
@@ -359,10 +376,10 @@ def _asking(problem: Problem) -> tuple[Ints, csr_array]:
     return asks, csr_array(problem.members[asks])
 
 
-def _longest(values: Floats, change: Floats) -> float:
-    """Part of a change, at most all of it, that leaves everything positive."""
+def _longest(values: Floats, change: Floats, near: float = 1.0) -> float:
+    """Part of a change, at most all of it, that goes so near to where something is no longer positive."""
     falling = change < 0
-    return min(1.0, float((values[falling] / -change[falling]).min(initial=1.0)))
+    return min(1.0, near * float((values[falling] / -change[falling]).min(initial=2.0)))
 
 
 def _better(one: Solution | None, other: Solution) -> Solution:

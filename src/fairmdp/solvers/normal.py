@@ -88,10 +88,11 @@ class Pattern:
     """What is the same for all quotas: the elements of a model's states, and the order of elimination."""
 
     def __init__(self, mdp: MDP, tuning: Tuning = USUAL) -> None:
-        self._P, self._pair_ptr, self._most = mdp.P, mdp.pair_ptr, int(mdp.n_actions.max())
+        self._pair_ptr, self._most = mdp.pair_ptr, int(mdp.n_actions.max())
+        self._row, col, self._val = mdp.P.indptr.astype(np.int32), mdp.P.indices.astype(np.int32), mdp.P.data
         self._local, self._leaf = np.empty(mdp.P.nnz, np.int32), tuning.leaf
         self.starts, self.nodes = cpu.normal.cliques(
-            mdp.pair_ptr, mdp.P.indptr, mdp.P.indices, mdp.n_states, self._local
+            self._pair_ptr, self._row, col, mdp.n_states, self._local
         )
 
     @classmethod
@@ -116,9 +117,9 @@ class Pattern:
 
     def elements(self, d: Floats, w: Floats, slack: Floats) -> Floats:
         """Element of each state, one after the other."""
-        P, out = self._P, np.empty(self.entries)
+        out = np.empty(self.entries)
         cpu.normal.elements(
-            self._pair_ptr, P.indptr, P.data, self._local, self.starts, d, w, slack, self._most, out
+            self._pair_ptr, self._row, self._val, self._local, self.starts, d, w, slack, self._most, out
         )
         return out
 

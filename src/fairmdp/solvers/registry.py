@@ -21,6 +21,7 @@ Run = Callable[[Backend, Request], Solution]
 NOTHING_OWED, FAST_AND_FEW, SLOW_AND_FEW = "nothing owed", "fast and few", "slow and few"
 FEW, STUCK, DISJOINT = "few", "stuck", "disjoint"
 FAST_AND_SOME, MANY, SLOW_AND_MANY = "fast and some", "many", "slow and many"
+NEAR_AND_FEW, NEAR_AND_MANY = "near and few", "near and many"
 UNBOUND = "unbound"
 
 REASONS = {
@@ -33,6 +34,8 @@ REASONS = {
     FAST_AND_SOME: "chosen because the model mixes fast and its quotas are not too many",
     MANY: "chosen because no other method takes so many quotas on such a model",
     SLOW_AND_MANY: "chosen because the model mixes slowly and its quotas are many",
+    NEAR_AND_FEW: "chosen because good policies are slow to leave their start and states lead to near ones",
+    NEAR_AND_MANY: "chosen because the model mixes slowly, its quotas are many and states lead to near ones",
     UNBOUND: "chosen because the best policy quotas aside is fair",
 }
 """Why `solve` chose a method, in words."""

@@ -78,22 +78,23 @@ class Fronts:
         value_starts = np.concatenate([[0], np.cumsum(np.diff(self._starts) ** 2)])
         node, replaced = self._place[more[0]], 0
         for j, own in enumerate(self._own.tolist()):
-            L11, L21 = self._panels(j)
             reach = self._rows[j].size
-            L11[:], L21[:] = 0.0, 0.0
-            rest = np.zeros((reach, reach), order="F")
+            panel = self._L[self._values[j] : self._values[j + 1]]
+            panel[:], rest = 0.0, np.zeros(reach * reach)
             add_elements(
-                self._elements[j], self._starts, value_starts, self._local, elements, own, L11, L21, rest
+                self._elements[j], self._starts, value_starts, self._local, elements, own, panel, rest
             )
             for c in self._children[j]:
-                add_left(left.pop(c), self._lifted[c], own, L11, L21, rest)
+                add_left(left.pop(c), self._lifted[c], own, panel, rest)
             if self._block_of[node] == j:
-                L11[node - self._first[j], node - self._first[j]] += more[1]
+                panel[(node - self._first[j]) * (own + 1)] += more[1]
             if own:
+                L11, L21 = self._panels(j)
                 replaced += _eliminate(L11)
                 if reach:
                     blas.dtrsm(1.0, L11, L21, side=1, lower=1, trans_a=1, overwrite_b=1)
-                    blas.dsyrk(-1.0, L21, beta=1.0, c=rest, lower=1, overwrite_c=1)
+                    square = rest.reshape((reach, reach), order="F")
+                    blas.dsyrk(-1.0, L21, beta=1.0, c=square, lower=1, overwrite_c=1)
             left[j] = rest
         return replaced
 
@@ -156,41 +157,47 @@ def _eliminate(L: Floats) -> int:
         replaced += 1
 
 
+# Matrices are handed over as one-dimensional arrays, column by column: numba would compile another version
+# for those of a single column, which are laid out by rows as well.
+
+
 @njit(cache=True, nogil=True)
 def add_elements(
-    chosen: I8, starts: I8, value_starts: I8, local: I8, values: F8, own: int, L11: F8, L21: F8, rest: F8
+    chosen: I8, starts: I8, value_starts: I8, local: I8, values: F8, own: int, panel: F8, rest: F8
 ) -> None:
     """Add elements to the lower triangle of a front."""
+    reach = round(np.sqrt(rest.size))
     for e in chosen:
         first, size, at = starts[e], starts[e + 1] - starts[e], value_starts[e]
         for a in range(size):
             j = local[first + a]
             for b in range(size):
-                i = local[first + b]
+                i, value = local[first + b], values[at + a * size + b]
                 if i < j:
                     continue
-                value = values[at + a * size + b]
                 if j >= own:
-                    rest[i - own, j - own] += value
+                    rest[(j - own) * reach + i - own] += value
                 elif i >= own:
-                    L21[i - own, j] += value
+                    panel[own * own + j * reach + i - own] += value
                 else:
-                    L11[i, j] += value
+                    panel[j * own + i] += value
 
 
 @njit(cache=True, nogil=True)
-def add_left(left: F8, lifted: I8, own: int, L11: F8, L21: F8, rest: F8) -> None:
+def add_left(left: F8, lifted: I8, own: int, panel: F8, rest: F8) -> None:
     """Add what a child has left to the lower triangle of a front; `lifted` ascends."""
-    for b in range(lifted.size):
-        j = lifted[b]
-        for a in range(b, lifted.size):
-            i = lifted[a]
-            if j >= own:
-                rest[i - own, j - own] += left[a, b]
-            elif i >= own:
-                L21[i - own, j] += left[a, b]
-            else:
-                L11[i, j] += left[a, b]
+    reach, size = round(np.sqrt(rest.size)), lifted.size
+    inner = int(np.searchsorted(lifted, own))  # rows from here on are beyond the front's own
+    for b in range(size):
+        j, column = lifted[b], left[b * size : (b + 1) * size]
+        if j >= own:
+            beyond = rest[(j - own) * reach : (j - own + 1) * reach]
+        else:
+            beyond = panel[own * own + j * reach : own * own + (j + 1) * reach]
+            for a in range(b, inner):
+                panel[j * own + lifted[a]] += column[a]
+        for a in range(max(b, inner), size):
+            beyond[lifted[a] - own] += column[a]
 
 
 @njit(cache=True, nogil=True)
