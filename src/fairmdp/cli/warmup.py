@@ -40,7 +40,16 @@ def _uses() -> dict[str, Callable[[], Any]]:
     small, larger = ready.garnet(n_states=40), ready.garnet(n_states=600)
     owed = [fm.Quota(f"first {n}", states=range(n), at_least=n / 100) for n in (10, 20)]
     nested = fm.Problem(small.mdp, owed)
-    shapes = (small, larger, nested, ready.three_state(), ready.jobs(quota=(0.3, 0.3)), ready.bandit())
+    lattice = ready.postal()
+    shapes = (
+        small,
+        larger,
+        nested,
+        lattice,
+        ready.three_state(),
+        ready.jobs(quota=(0.3, 0.3)),
+        ready.bandit(),
+    )
 
     def every_shape(method: solvers.Method) -> None:
         for backend in map(backends.open_backend, shapes):
