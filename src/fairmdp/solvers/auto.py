@@ -77,7 +77,7 @@ def solve(
         Model and quotas; a `DeviceProblem` is solved on the GPU that it is on.
     method
         ``"auto"``, or the name of a solver: ``"lp"`` (small models), ``"ipm"`` (the same program by interior
-        points), ``"interior"`` (queues, grids and stocks with many quotas), ``"dual"`` (few quotas),
+        points), ``"interior"`` (queues, grids and the like with many quotas), ``"dual"`` (few quotas),
         ``"proximal"`` (a quota for every state), ``"colgen"`` (slow chains), ``"mirror"`` (Algorithm 1).
     tol
         Certified gap, relative to the span of the rewards, up to which the answer is called optimal.

@@ -80,7 +80,7 @@ def solve_interior(
 ) -> Solution:
     """Best gain under quotas by interior points, where every state leads to a few others that are near it.
 
-    Meant for queues, grids, stocks and schedulers with a quota for every state, or few quotas where a linear
+    Meant for queues, grids and schedulers with a quota for every state, or few quotas where a linear
     program takes long. Quotas of more than one state are at most 500.
 
     Parameters are those of `solve`; progress is reported after every iteration.
