@@ -61,7 +61,7 @@ class Tuning:
     idle: int = 12  # iterations without a better point after which there is none
     largest: float = 3e11  # operations of a factorisation
     most_wide: int = 500  # quotas of more than one state
-    elements: float = 5e7  # numbers of all elements
+    elements: float = 2e7  # numbers of all elements
 
 
 USUAL = Tuning()
