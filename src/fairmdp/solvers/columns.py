@@ -47,6 +47,9 @@ class Tuning:
     stuck: int = 30  # of them in a row that leave the span of the error where it was: no more will help
     creeping: int = 6  # of them in a row that keep the policy and half of that span: nothing new will come
     stalls: int = 3  # evaluations that fell short before chains are solved in another way
+    part: float = 0.1  # of the span of an error that an evaluation leaves ...
+    growing: float = 2.0  # ... a tenth of it after every growth by so much, which loose answers may cause ...
+    finest: float = 1e-4  # ... but not less than this
     wild: float = 1e3  # span of an error at which chains hardly leave their classes: factors are better then
     restart: float = 1e-7  # of factored chains: policy iteration passes through policies with several classes
     damping: float = 0.1  # of sweeps: deterministic policies are often periodic
@@ -199,7 +202,7 @@ class Search:
     def best(self, mu: Floats, tol: float) -> tuple[float, Any]:
         """Policy iteration at prices mu until the span of the error is below tol; ceiling, its values."""
         top, best_h = math.inf, self.h
-        least, since, creeping = math.inf, 0, 0
+        least, since, creeping, part = math.inf, 0, 0, self.tuning.part
         for _ in range(self.tuning.improvements):
             self.deadline.check()
             last = self.choice
@@ -211,7 +214,9 @@ class Search:
             least, since = (span, 0) if span < 0.9 * least else (least, since + 1)
             if span <= tol or since == self.tuning.stuck or creeping == self.tuning.creeping:
                 break
-            self._settle(backup, max(0.1 * span, 0.3 * tol))
+            if span > self.tuning.growing * least:
+                part = max(0.1 * part, self.tuning.finest)
+            self._settle(backup, max(part * span, 0.3 * min(tol, span)))
         if self.ceilings is not None:
             self.ceilings.append(Ceiling(top, mu, best_h))
         return self.master.ceiling(top, mu, self.low, self.high), best_h
