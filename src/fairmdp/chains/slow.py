@@ -18,9 +18,8 @@ _CLOSE = 1e-11  # error of a distribution that is good enough whatever was asked
 class SlowChain:
     """Bias and stationary distribution of a chain whose states have been grouped.
 
-    Multigrid works with the chain as it is, whatever its classes. GMRES, which is left out where multigrid
-    is to do it alone, solves ``(1 - restart) P + restart e_pin``, which has one class if the restart is
-    positive.
+    Either may be left out. Multigrid works with the chain as it is, whatever its classes; GMRES solves
+    ``(1 - restart) P + restart e_pin``, which has one class if the restart is positive.
 
     Attributes
     ----------
@@ -31,16 +30,17 @@ class SlowChain:
     def __init__(
         self,
         rows: ChainRows,
-        aggregates: Aggregates | None,
+        aggregates: Aggregates,
         pin: int,
         restart: float = 0.0,
         *,
-        alone: bool = False,
+        multigrid: bool = True,
+        gmres: bool = True,
     ) -> None:
-        self._rows, self._pin, self._restart, self._alone = rows, pin, restart, alone
-        self._order = None if aggregates is None else aggregates.order
-        grouped = aggregates is not None and aggregates.sizes.size > 1
-        self._multigrid = Multigrid(rows, aggregates, restart) if aggregates is not None and grouped else None
+        self._rows, self._pin, self._restart, self._gmres = rows, pin, restart, gmres
+        self._order = aggregates.order
+        grouped = multigrid and aggregates.sizes.size > 1
+        self._multigrid = Multigrid(rows, aggregates, restart) if grouped else None
         self.stalled = False
 
     @classmethod
@@ -49,14 +49,19 @@ class SlowChain:
         rows = ChainRows(P.indptr.astype(np.int64), P.indices.astype(np.int32), P.data.copy())
         return cls(rows, aggregated(rows), pin)
 
+    @property
+    def has_multigrid(self) -> bool:
+        """Whether multigrid is asked first."""
+        return self._multigrid is not None
+
     def bias(self, f: F8, tol: float) -> tuple[F8, float]:
         """Bias of f, up to a constant, and the span of what is left of the equations."""
         if self._multigrid is not None:
             h, left = self._multigrid.bias(f, tol)
             self.stalled = not left <= tol
-            if self._alone or not self.stalled:
+            if not (self._gmres and self.stalled):
                 return h, left
-        elif self._alone:
+        elif not self._gmres:
             return np.zeros_like(f), np.inf
         h, _, left = self._pinned.bias(f, tol)
         return h, left
@@ -66,9 +71,9 @@ class SlowChain:
         if self._multigrid is not None:
             found, error = self._multigrid.stationary(nu, tol)
             self.stalled = not error <= max(tol, _CLOSE)
-            if self._alone or not self.stalled:
+            if not (self._gmres and self.stalled):
                 return found, error
-        elif self._alone:
+        elif not self._gmres:
             return nu, np.inf
         return self._pinned.stationary(nu, tol)
 

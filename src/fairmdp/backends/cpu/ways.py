@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Factoring", "Slowly", "Sweeping"]
 
 _RESTART = 1e-12  # of chains whose classes nobody has counted
-_STALLS = 6  # of multigrid, more than answers, after which GMRES is asked alone
+_LONGEST = 64  # chains for which GMRES is asked alone, at most, before multigrid is tried again
 
 
 class Sweeping:
@@ -51,7 +51,8 @@ class Slowly:
     """Multigrid, alone or with GMRES where that stalls: see `chains.slow`."""
 
     def __init__(self, backend: CpuBackend, *, alone: bool = False) -> None:
-        self._backend, self._alone, self._pin, self._stalls = backend, alone, 0, 0
+        self._backend, self._alone, self._pin = backend, alone, 0
+        self._without, self._pause = 0, 1  # chains still to be solved without multigrid; after its next stall
         self._known: tuple[F8, SlowChain] | None = None
 
     def evaluate(self, chain: ChainRows, h: F8, e: F8, tol: float) -> tuple[F8, float]:
@@ -74,12 +75,28 @@ class Slowly:
 
     def _slow(self, chain: ChainRows) -> SlowChain:
         if self._known is None or self._known[0] is not chain.vals:
-            hopeless = self._stalls >= _STALLS and not self._alone
-            groups = None if hopeless else self._backend.aggregates
-            self._known = chain.vals, SlowChain(chain, groups, self._pin, _RESTART, alone=self._alone)
+            rested = self._without == 0
+            self._without = max(self._without - 1, 0)
+            self._known = (
+                chain.vals,
+                SlowChain(
+                    chain,
+                    self._backend.aggregates,
+                    self._pin,
+                    _RESTART,
+                    multigrid=rested,
+                    gmres=not self._alone,
+                ),
+            )
         return self._known[1]
 
     def _count(self) -> None:
-        """Count stalls of multigrid, each set off by an answer that it found."""
-        if self._known is not None and self._stalls < _STALLS:
-            self._stalls = max(self._stalls + (1 if self._known[1].stalled else -1), 0)
+        """Leave multigrid out for a while where it stalled, for longer each time."""
+        assert self._known is not None
+        slow = self._known[1]
+        if self._alone or not slow.has_multigrid:
+            return
+        if slow.stalled:
+            self._without, self._pause = self._pause, min(2 * self._pause, _LONGEST)
+        else:
+            self._pause = 1
