@@ -239,15 +239,13 @@ def main() -> None:
     parser.add_argument("--worlds", default=",".join(WORLDS))
     parser.add_argument("--delta", type=float, default=0.05)
     args = parser.parse_args()
-    rows = []
-    for per_pair in args.budgets.split(","):
-        for world in args.worlds.split(","):
-            seeds = range(args.first, args.first + args.seeds)
-            rows.append(measure(world, float(per_pair), seeds, args.delta))
-            print(rows[-1], file=sys.stderr)
+    seeds = range(args.first, args.first + args.seeds)
     with table("claims", FIELDS, args.out) as add:
-        for row in rows:
-            add(row)
+        for per_pair in args.budgets.split(","):
+            for world in args.worlds.split(","):
+                row = measure(world, float(per_pair), seeds, args.delta)
+                print(row, file=sys.stderr)
+                add(row)
 
 
 if __name__ == "__main__":

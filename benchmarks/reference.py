@@ -8,7 +8,8 @@ slowest. Of an answer, its status, gain, ceiling, prices (they must prove the ce
 quotas cannot be met, the conflict, how far each quota can go, the common factor and the nearest quotas are
 compared; of a frontier, its gain at each breakpoint and half way between, its last value, its limit, and that
 its slope changes at each breakpoint: a concave curve that meets a line at three points is that line. What is
-wrong is printed as it is found, with the seed that draws it again.
+wrong is printed as it is found, with the seed that draws it again. An interrupt ends with a table of what was
+examined, and its seeds: ``--first`` goes on from there.
 """
 
 import argparse
@@ -17,7 +18,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -39,7 +40,7 @@ FRONTIER_FIELDS = ["bound", "curves", "refused", "breakpoints", "wrong", "slowes
 CLOSE = Fraction(1, 10**8)  # of the span of the rewards, or of all of the time
 FAIR = Fraction(11, 10**10)  # by which a quota may be missed and count as met
 _NO_PROOF = "no certified solution"
-LONGEST = 60  # seconds after which an answer is called lost
+LONGEST = 60  # CPU seconds after which an answer is called lost
 
 
 # --- what is drawn: at most six states ----------------------------------------------------------------------
@@ -234,15 +235,15 @@ def watched() -> Iterator[list[float]]:
     took: list[float] = []
 
     def lost(*_: object) -> None:
-        raise TimeoutError(f"no answer after {LONGEST} s")
+        raise TimeoutError(f"no answer after {LONGEST} CPU s")
 
-    before, began = signal.signal(signal.SIGALRM, lost), time.process_time()
-    signal.alarm(LONGEST)
+    before, began = signal.signal(signal.SIGVTALRM, lost), time.process_time()
+    signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST)
     try:
         yield took
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
         took.append(time.process_time() - began)
 
 
@@ -303,13 +304,16 @@ def solves(count: int, first: int, out: Path | None) -> int:
     said: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     slowest: defaultdict[tuple[str, str], float] = defaultdict(float)
     total, seed = 0, first
-    while total < count:
-        for shape, method, status, wrong, seconds in examine(seed):
-            told(seed, method, wrong, seconds)
-            said[shape, method].update(["wrong"] * bool(wrong) + ([] if status is None else [status.value]))
-            slowest[shape, method] = max(slowest[shape, method], seconds)
-            total += 1
-        seed += 1
+    with suppress(KeyboardInterrupt):
+        while total < count:
+            for shape, method, status, wrong, seconds in list(examine(seed)):
+                told(seed, method, wrong, seconds)
+                said[shape, method].update(
+                    ["wrong"] * bool(wrong) + ([] if status is None else [status.value])
+                )
+                slowest[shape, method] = max(slowest[shape, method], seconds)
+                total += 1
+            seed += 1
     with table("reference", FIELDS, out, f"seeds {first} to {seed - 1}") as add:
         for (shape, method), seen in sorted(said.items()):
             statuses = {status.value: seen[status.value] for status in Status}
@@ -323,15 +327,16 @@ def frontiers(count: int, first: int, out: Path | None) -> int:
     seen: defaultdict[str, Counter[str]] = defaultdict(Counter)
     slowest: defaultdict[str, float] = defaultdict(float)
     seed = first
-    while sum(each["curves"] for each in seen.values()) < count:
-        found = examine_frontier(seed)
-        if found is not None:
-            bound, breakpoints, wrong, seconds = found
-            told(seed, f"frontier, {bound}", wrong, seconds)
-            refused = breakpoints is None and not wrong
-            seen[bound].update(curves=1, refused=refused, breakpoints=breakpoints or 0, wrong=bool(wrong))
-            slowest[bound] = max(slowest[bound], seconds)
-        seed += 1
+    with suppress(KeyboardInterrupt):
+        while sum(each["curves"] for each in seen.values()) < count:
+            found = examine_frontier(seed)
+            if found is not None:
+                bound, breakpoints, wrong, seconds = found
+                told(seed, f"frontier, {bound}", wrong, seconds)
+                refused = breakpoints is None and not wrong
+                seen[bound].update(curves=1, refused=refused, breakpoints=breakpoints or 0, wrong=bool(wrong))
+                slowest[bound] = max(slowest[bound], seconds)
+            seed += 1
     with table("reference", FRONTIER_FIELDS, out, f"seeds {first} to {seed - 1}") as add:
         for bound, each in sorted(seen.items()):
             add({"bound": bound, **each, "slowest_cpu_s": round(slowest[bound], 3)})
