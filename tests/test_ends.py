@@ -388,3 +388,8 @@ def test_an_answer_without_quotas_is_checked(exact):
     said = certify_ends(Problem(DOOR), np.array([1.0, 0, 1]), None, np.zeros(2), np.zeros(0), ends, **TOL)
     verdict = verify(Problem(DOOR), said, exact=exact)
     assert verdict.ok and verdict.status is Status.OPTIMAL and verdict.shares.shape == (0, 2)
+
+
+def test_of_what_states_with_one_label_say_the_largest_counts():
+    """Whichever of them comes last; a label that no state has says nothing."""
+    assert exact_ends._largest(np.array([2.0, 3.0, 1.0, -5.0]), [0, 0, 0, 2], 3) == [3, 0, -5]
