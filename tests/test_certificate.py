@@ -14,8 +14,9 @@ from scipy.sparse import csr_array
 
 from fairmdp import MDP, Chain, Problem, ProblemError, Quota, Status, learn_plugin, scenarios, solve, verify
 from fairmdp.certificate import FAIR_TOL, checker, exact, facts, proved_status, reward_scale, rounded
-from fairmdp.certificate.checker import _strays, factor_limit
+from fairmdp.certificate.checker import _strays
 from fairmdp.certificate.facts import UNPROVED, LongRun, find_witness, unknown, worst_slack
+from fairmdp.certificate.limits import factor_limit, reach_limit
 from fairmdp.chains.policy import uniform_policy
 
 PROBLEM = scenarios.three_state(rho=[0.1, 0.1, 0.25])
@@ -797,8 +798,8 @@ def test_how_far_a_quota_can_go_by_hand():
     """With 4 less in the first state, its pairs gain 0 and 2 by their moves; each counts 1, or -1 if capped."""
     problem, bias = by_hand(), np.array([-4.0, 0.0])
     for arithmetic in (rounded, exact):
-        assert checker.reach_limit(problem, 0, bias, capped=False, arithmetic=arithmetic) == pytest.approx(3)
-        assert checker.reach_limit(problem, 0, bias, capped=True, arithmetic=arithmetic) == pytest.approx(-1)
+        assert reach_limit(problem, 0, bias, capped=False, arithmetic=arithmetic) == pytest.approx(3)
+        assert reach_limit(problem, 0, bias, capped=True, arithmetic=arithmetic) == pytest.approx(-1)
 
 
 def test_bounds_are_the_problems_up_to_rounding(monkeypatch):

@@ -10,7 +10,7 @@ from fairmdp import MDP, Problem, ProblemError, Quota, Status, scenarios, solve_
 from fairmdp.backends.base import ChainTuning
 from fairmdp.backends.cpu.backend import CpuBackend
 from fairmdp.certificate import rounded
-from fairmdp.certificate.checker import factor_limit
+from fairmdp.certificate.limits import factor_limit
 from fairmdp.deadline import Deadline, Stop
 from fairmdp.solvers import conflict
 from fairmdp.solvers.colgen import Tuning, solve_colgen

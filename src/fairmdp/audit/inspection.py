@@ -14,9 +14,8 @@ from fairmdp.errors import ProblemError
 from fairmdp.model.checks import Ints, ReadOnly, counted
 from fairmdp.model.mdp import MDP
 from fairmdp.model.problem import Problem
+from fairmdp.solvers.apart import asks_for_the_mean, falls_apart
 from fairmdp.solvers.auto import choose
-from fairmdp.solvers.multichain import falls_apart
-from fairmdp.solvers.multichain_lp import asks_for_the_mean
 
 MOST_COMPONENTS = 20
 """End components that are told of one by one, the largest."""

@@ -1,12 +1,15 @@
 # What the package offers and where it is defined, loaded at first use.
 from . import exact
-from .checker import Verdict, factor_limit, reach_limit, verify
+from .checker import Verdict, verify
 from .facts import FAIR_TOL, LongRun, proved_status, reward_scale, worst_slack
+from .limits import factor_limit, reach_limit
+from .readout import Readout
 from .world import WorldVerdict, verify_world
 
 __all__ = [
     "FAIR_TOL",
     "LongRun",
+    "Readout",
     "Verdict",
     "WorldVerdict",
     "exact",

@@ -15,9 +15,9 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from fairmdp.certificate.checker import factor_limit, reach_limit
 from fairmdp.certificate.claim import Account, certify_policy
 from fairmdp.certificate.claim_ends import certify_ends
+from fairmdp.certificate.limits import factor_limit, reach_limit
 from fairmdp.model.checks import Floats
 from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Infeasibility, Remark, Solution

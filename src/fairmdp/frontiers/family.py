@@ -16,12 +16,11 @@ from fairmdp.model.mdp import MDP
 from fairmdp.model.problem import Problem
 from fairmdp.model.weights import Units
 from fairmdp.solution.solution import Solution, Status
+from fairmdp.solvers.apart import asks_for_the_mean, concave_in, falls_apart
 from fairmdp.solvers.auto import solve
 from fairmdp.solvers.conflict_apart import reach
 from fairmdp.solvers.infeasible import common_factor
 from fairmdp.solvers.lp import solve_lp
-from fairmdp.solvers.multichain import concave_in, falls_apart
-from fairmdp.solvers.multichain_lp import asks_for_the_mean
 
 ALL = "*"
 """Instead of a quota's name: a common factor on everything that is owed."""

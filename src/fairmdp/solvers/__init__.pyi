@@ -1,4 +1,4 @@
-from . import colgen, dual, interior, lp, proximal
+from . import colgen, dual, interior, lp, multichain, proximal
 from .auto import solve
 from .colgen import solve_colgen
 from .dual import solve_dual
@@ -18,6 +18,7 @@ __all__ = [
     "dual",
     "interior",
     "lp",
+    "multichain",
     "proximal",
     "solve",
     "solve_colgen",

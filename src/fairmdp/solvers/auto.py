@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fairmdp import solvers
 from fairmdp.backends.base import Backend, bounded
 from fairmdp.backends.cuda.launcher import out_of_memory_is_a_message
 from fairmdp.backends.opening import open_backend
@@ -18,9 +19,9 @@ from fairmdp.model.checks import there_are
 from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Remark, Solution, Status
 from fairmdp.solvers import registry
+from fairmdp.solvers.apart import asks_for_the_mean, falls_apart
 from fairmdp.solvers.colgen import run_unbound
 from fairmdp.solvers.connect import fall_back
-from fairmdp.solvers.multichain import falls_apart, mean_over_runs, solve_apart
 from fairmdp.solvers.registry import METHODS, Method
 from fairmdp.solvers.request import Progress, Request
 
@@ -118,9 +119,11 @@ def solve(
         def solve_part(part: Problem) -> Solution:
             return solve_on(open_backend(part, device), request._replace(start=None), method)
 
-        return solve_apart(problem, found, request, solve_part)
+        return solvers.multichain.solve_apart(problem, found, request, solve_part)
     solution = solve_on(open_backend(problem, device), request, method)
-    return mean_over_runs(problem, solution, request.tol, request.deadline, _worth)
+    if solution.status is Status.UNDECIDED or asks_for_the_mean(problem):
+        return solvers.multichain.mean_over_runs(problem, solution, request.tol, request.deadline, _worth)
+    return solution
 
 
 @out_of_memory_is_a_message()

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairmdp.backends.cpu.backend import CpuBackend
-from fairmdp.certificate.checker import factor_limit
 from fairmdp.certificate.claim import certify, certify_infeasible
+from fairmdp.certificate.limits import factor_limit
 from fairmdp.deadline import STOPS, Deadline, Stop, stop_of
 from fairmdp.errors import ProblemError, SolverError
 from fairmdp.model.checks import Floats, ReadOnly

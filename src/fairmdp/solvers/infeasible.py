@@ -20,8 +20,8 @@ from scipy.sparse import csr_array, eye_array, vstack
 
 from fairmdp.backends.flow_lp import FlowLP
 from fairmdp.certificate import rounded
-from fairmdp.certificate.checker import factor_limit, reach_limit
 from fairmdp.certificate.claim import certify_infeasible, certify_policy
+from fairmdp.certificate.limits import factor_limit, reach_limit
 from fairmdp.chains.policy import policy_of
 from fairmdp.deadline import Deadline
 from fairmdp.errors import SolverError

@@ -6,43 +6,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from fairmdp.chains.components import Components, components_of
 from fairmdp.deadline import Deadline
-from fairmdp.model.checks import Bools
 from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Note, Remark, Solution, Status
+from fairmdp.solvers.apart import asks_for_the_mean
 from fairmdp.solvers.conflict_apart import explained
-from fairmdp.solvers.multichain_lp import asks_for_the_mean, require_start, solve_multichain_lp
+from fairmdp.solvers.multichain_lp import solve_multichain_lp
 from fairmdp.solvers.parts import Solve
 from fairmdp.solvers.request import Request
 from fairmdp.solvers.split import solve_every_run
 
 _PROGRAMS = ("lp", "ipm")
-
-
-def falls_apart(problem: Problem) -> Components | None:
-    """Return the components of a model with a part out of reach, or in which runs may end differently.
-
-    None means that there is one component, in which all runs end, and that nothing is out of reach.
-    """
-    found = components_of(problem.mdp)
-    if found.count == 1 and found.reachable.all():
-        return None
-    if asks_for_the_mean(problem):
-        require_start(problem, found)
-    return found
-
-
-def concave_in(problem: Problem) -> Bools:
-    """Whether the best gain is a concave function of the bounds of a quota, and continuous, (K,).
-
-    It is neither where runs can end differently and each of them has to meet the quota: beyond some bound
-    they may no longer end where they earn most, or lose less by ending elsewhere than the price says.
-    """
-    one = components_of(problem.mdp).count == 1
-    return np.full(problem.n_quotas, True) if one else problem.expected
 
 
 def solve_apart(problem: Problem, found: Components, request: Request, solve: Solve) -> Solution:

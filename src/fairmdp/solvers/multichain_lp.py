@@ -23,10 +23,11 @@ from fairmdp.chains.chain import Chain
 from fairmdp.chains.components import Components
 from fairmdp.chains.policy import policy_of, uniform_policy
 from fairmdp.deadline import STOPS, Deadline, Stop, stop_of
-from fairmdp.model.checks import Floats, refuse
+from fairmdp.model.checks import Floats
 from fairmdp.model.problem import Problem
 from fairmdp.solution.ends import Ends
 from fairmdp.solution.solution import Note, Remark, Solution, Status
+from fairmdp.solvers.apart import require_start
 from fairmdp.solvers.ends_columns import EndsColumns
 from fairmdp.solvers.parts import owed_in_every_run
 from fairmdp.solvers.passages import Split, connect_by_passages
@@ -45,22 +46,6 @@ class Tuning:
 
 
 USUAL = Tuning()
-
-
-def asks_for_the_mean(problem: Problem) -> bool:
-    """Whether some quota bounds the mean over runs."""
-    return bool((problem.expected & ((problem.at_least > 0) | (problem.at_most < 1))).any())
-
-
-def require_start(problem: Problem, found: Components) -> None:
-    """Refuse means over runs of which nobody knows where they start."""
-    if problem.mdp.initial is None and found.count > 1:
-        k = int(np.argmax(problem.expected & ((problem.at_least > 0) | (problem.at_most < 1))))
-        refuse(
-            f"quota {problem.names[k]} is one of the mean over runs, and nothing says where they start",
-            f"they end in one of {found.count} components, which depends on the start",
-            "say where it starts: initial in Python and TOML, --start on the command line",
-        )
 
 
 def solve_multichain_lp(

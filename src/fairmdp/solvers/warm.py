@@ -12,8 +12,8 @@ from fairmdp.errors import SolverError
 from fairmdp.model.mdp import MDP
 from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Solution, Status
+from fairmdp.solvers.apart import falls_apart
 from fairmdp.solvers.auto import choose, solve
-from fairmdp.solvers.multichain import falls_apart
 from fairmdp.solvers.registry import METHODS, Method, Warm
 from fairmdp.solvers.request import Progress
 

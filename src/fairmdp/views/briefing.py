@@ -10,7 +10,7 @@ import numpy as np
 from fairmdp.certificate import Verdict
 from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Solution, Status
-from fairmdp.solvers.multichain import concave_in
+from fairmdp.solvers.apart import concave_in
 from fairmdp.views.data import Json, quotas_data
 from fairmdp.views.format import NOTHING, listed
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairmdp.certificate import FAIR_TOL, Verdict
-from fairmdp.certificate.readout import Readout
+from fairmdp import certificate
+from fairmdp.certificate import FAIR_TOL
 from fairmdp.model.checks import Floats, counted
 from fairmdp.model.conditional import VOID, Condition
 from fairmdp.model.objective_text import objective_text
@@ -30,6 +30,7 @@ from fairmdp.views.policy import GRAPH_STATES, graph_data, policies_data
 from fairmdp.views.sentences import method_text, note_texts
 
 if TYPE_CHECKING:  # a small solve does without them
+    from fairmdp.certificate import Readout, Verdict
     from fairmdp.frontiers import Comparison, Frontier, FrontierGrid
     from fairmdp.learning.estimate import CertifiedPolicy, Estimate
     from fairmdp.learning.simulate import Simulation
@@ -389,7 +390,7 @@ def _beside(problem: Problem, solutions: Mapping[str, Solution]) -> list[Json]:
     """Policies side by side, in the numbers of a `Readout`."""
     rows = []
     for label, solution in solutions.items():
-        seen = Readout.of(problem, solution.occupancy, solution.gain)
+        seen = certificate.Readout.of(problem, solution.occupancy, solution.gain)
         gaps = seen.slacks
         worst = float(gaps.min(initial=np.inf))
         row: Json = {"policy": label, "gain": seen.gain, "worst_slack": worst, "broken": list(seen.broken)}

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fairmdp.certificate import FAIR_TOL, Verdict
+from fairmdp.certificate import FAIR_TOL
 from fairmdp.model.checks import counted
 from fairmdp.model.problem import Problem
 from fairmdp.model.time import spanned
@@ -29,6 +29,7 @@ from fairmdp.views.format import (
 )
 
 if TYPE_CHECKING:  # a small solve does without them
+    from fairmdp.certificate import Verdict
     from fairmdp.frontiers import Comparison, Frontier, FrontierGrid
 
 _MOVED = 1e-6  # a smaller change of a share is not worth a word
