@@ -157,6 +157,14 @@ def test_a_search_whose_ceiling_says_nothing_ends(monkeypatch):
     assert found.upper == pytest.approx(problem.mdp.r.max())  # of that ceiling nothing is told
 
 
+def test_wide_models_are_swept_longer():
+    """Each incomplete factorisation of their chains costs what hundreds of sweeps do."""
+    wide, narrow = scenarios.jobs(queue=8), corridor(30, 0.3)
+    tuning = ChainTuning(evaluation=10, stationary=20)
+    assert tuning.sweeps(CpuBackend(narrow)) == (10, 20)
+    assert tuning.sweeps(CpuBackend(wide)) == (30, 60)
+
+
 def test_distributions_are_found_in_the_way_that_works():
     """Where sweeps have fallen short of a distribution once, they are not tried again."""
     backend = CpuBackend(corridor(6000, 0.3), tuning=ChainTuning(stationary=20))

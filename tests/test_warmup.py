@@ -2,6 +2,7 @@
 
 import pytest
 from click.testing import CliRunner
+from models import lattice_queue
 
 from fairmdp import Problem, scenarios, solve, solve_colgen, solve_dual, solve_mirror, solve_proximal
 from fairmdp.cli.warmup import _kernels, warmup
@@ -23,7 +24,7 @@ def signatures():
 def test_says_what_it_did(said):
     lines = said.splitlines()
     assert [line.split()[0] for line in lines[:-1]] == [
-        "interior", "dual", "proximal", "colgen", "mirror", "learn", "reproduce",
+        "interior", "dual", "proximal", "colgen", "mirror", "multigrid", "learn", "reproduce",
     ]  # fmt: skip
     count = sum(int(line.split("   ")[-1].split()[0]) for line in lines[:-1])
     kept = lines[-1].startswith(f"{count} kernels compiled, kept in ")
@@ -40,6 +41,7 @@ def test_nothing_is_left_to_compile(said):
         lambda: solve_dual(tight),
         lambda: solve_proximal(Problem(problem.mdp, rho=[0.3 / 700] * 700)),
         lambda: solve_colgen(tight),
+        lambda: solve_colgen(Problem(lattice_queue(11))),
         lambda: solve(scenarios.postal(), method="interior"),
         lambda: solve(scenarios.jobs(queue=12), method="interior"),
         lambda: solve(scenarios.taxi(quota=(0.0, 0.0, 0.9)), method="dual"),

@@ -38,7 +38,8 @@ class ChainTuning:
     patient: int = 5000  # the same for a solver that wants an answer without a search for the way
     evaluation: int = 100  # sweeps of an evaluation ...
     stationary: int = 200  # ... and of a stationary distribution beyond which other ways are quicker
-    wide: float = 30.0  # transitions of a pair from which on factors fill up at any size
+    wide: float = 30.0  # transitions of a pair from which on factors fill up at any size ...
+    longer: int = 3  # ... and so many times as many sweeps are worth it
 
     def ways(self, backend: Backend) -> tuple[str, ...]:
         """Ways that are worth trying, from chains that mix fast to chains that hardly mix."""
@@ -48,6 +49,11 @@ class ChainTuning:
         if n_states <= self.cheap:
             return ("sweeps", "multigrid", "factors") if n_states > self.grouped else ("sweeps", "factors")
         return ("sweeps", "krylov", "factors") if n_states <= self.factored else ("sweeps", "krylov")
+
+    def sweeps(self, backend: Backend) -> tuple[int, int]:
+        """Sweeps of an evaluation, and of a stationary distribution, at most."""
+        times = self.longer if self.fill_up(backend) else 1
+        return times * self.evaluation, times * self.stationary
 
     def fill_up(self, backend: Backend) -> bool:
         """Whether factors of a chain are dense whatever its size."""

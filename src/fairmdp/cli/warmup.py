@@ -56,12 +56,17 @@ def _uses() -> dict[str, Callable[[], Any]]:
             if method.obstacle(backend) is None:
                 method.run(backend, solvers.Request())
 
+    def slow_chains() -> None:
+        impatient = backends.ChainTuning(grouped=1, evaluation=1, stationary=1)
+        solvers.colgen.run_colgen(backends.CpuBackend(lattice, tuning=impatient), solvers.Request())
+
     def protocol() -> None:
         for variant in mirror.experiments.VARIANTS:
             mirror.experiments.convergence(variant=variant, runs=1, steps=_STEPS)
 
     return {
         **{name: partial(every_shape, method) for name, method in solvers.METHODS.items() if method.compiles},
+        "multigrid": slow_chains,
         "learn": lambda: fm.learn_mirror(small.mdp.simulator(), small.quotas, samples=_STEPS),
         "reproduce": protocol,
     }

@@ -259,7 +259,7 @@ class Search:
             self.deadline.check()
             # Factors for relative values restart too often; other ways know where the chain often is.
             own = name in ("multigrid", "krylov") and name == self.ways[self.way]
-            solver = self.solver if own else self._exact(name, self.backend.tuning.stationary)
+            solver = self.solver if own else self._exact(name, self.backend.tuning.sweeps(self.backend)[1])
             nu, error = solver.stationary(chain, nu, tol)
             if error <= tol:
                 self.distribution_way = way
@@ -279,7 +279,7 @@ class Search:
         """A way to find relative values."""
         if name == "factors":
             return self.backend.way(name, restart=self.tuning.restart)
-        return self._exact(name, self.backend.tuning.evaluation)
+        return self._exact(name, self.backend.tuning.sweeps(self.backend)[0])
 
     def _exact(self, name: str, sweeps: int) -> Way:
         """A way to find stationary distributions."""
