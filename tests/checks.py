@@ -5,8 +5,8 @@ import numpy as np
 from fairmdp import Status
 
 
-def assert_optimal(problem, sol, tol=1e-8):
-    """Primal feasible, dual feasible, equal objectives; calls nothing in the package."""
+def assert_optimal(problem, sol, tol=1e-8, reached=slice(None)):
+    """Primal feasible, dual feasible where the states are reached, equal objectives; calls nothing in the package."""
     P, r, s_of = problem.mdp.P, problem.mdp.r, problem.mdp.s_of
     G, lower, upper = problem.members, problem.at_least, problem.at_most  # (K, SA) csr, (K,), (K,)
     x, h, mu = sol.occupancy, sol.bias, sol.prices
@@ -20,7 +20,8 @@ def assert_optimal(problem, sol, tol=1e-8):
     assert mu[upper == 1].min(initial=0) >= -tol * unit  # prices are prices
     assert mu[lower == 0].max(initial=0) <= tol * unit
     paid = np.where(mu > 0, lower, upper) @ mu
-    bound = (r + G.T @ mu + P @ h - h[s_of]).max() - paid
+    inside = np.isin(s_of, np.arange(P.shape[1])[reached])
+    bound = (r + G.T @ mu + P @ h - h[s_of])[inside].max() - paid
     assert abs(bound - r @ x) <= tol * unit  # nothing can beat it
     assert abs(sol.gain - r @ x) <= tol * unit
     assert_policy_is_fair(problem, sol.policy, tol)

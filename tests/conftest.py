@@ -50,6 +50,7 @@ def run(monkeypatch, tmp_path, capsys):
     return call
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items):
     """Tests of a file share fixtures and loaded kernels, those of Ray a cluster: one worker runs them all.
 

@@ -64,8 +64,9 @@ def test_an_unfair_policy_is_mixed_with_the_uniform_one(monkeypatch):
     record = dual._Search._record
 
     def watch(search, point):
-        record(search, point)
+        seen = record(search, point)
         late.append(search.lower)
+        return seen
 
     monkeypatch.setattr(dual._Search, "_record", watch)
     sol = solve(HARD, method="dual", seconds=1e5)

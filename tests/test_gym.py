@@ -16,6 +16,7 @@ from fairmdp import (
     Quota,
     Simulator,
     SimulatorError,
+    inspect,
     learn_plugin,
     solve,
     verify,
@@ -67,7 +68,7 @@ def test_environments_are_solved_under_a_quota_and_runs_confirm_it(name, options
     mdp = from_gymnasium(made(name, **options), on_terminate="restart")
     problem = Problem(mdp, [quota])
     solution = solve(problem)
-    assert_optimal(problem, solution, tol=1e-6)
+    assert_optimal(problem, solution, tol=1e-6, reached=inspect(mdp).reachable)
     assert verify(problem, solution).ok
     assert solution.gain < solve(problem.without_quotas()).gain  # the quota binds
     seen = simulate(mdp, solution.policy, steps=5000, runs=64, quotas=[quota], seed=2)
