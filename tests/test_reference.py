@@ -47,11 +47,16 @@ def test_no_method_says_what_is_not_so(start):
 
 @pytest.mark.parametrize(
     "seed",
-    [198, 1332, 2956],
-    ids=["prices of 5e8", "a proposal that HiGHS gives up", "a repair that HiGHS gives up"],
-)
+    [198, 1332, 2956, 67, 576],
+    ids=[
+        "prices of 5e8", "a proposal that HiGHS gives up", "a repair that HiGHS gives up",
+        "a weight that underflows", "weights far apart",
+    ],
+)  # fmt: skip
 def test_answers_that_were_wrong_once(seed):
-    """1332: what was proposed instead of quotas that cannot be met could not be solved, and the proof was lost."""
+    """1332: what was proposed instead of quotas that cannot be met could not be solved, and the proof was lost.
+    67, 576: interior points ended in an error where a weight was too small to be inverted.
+    """
     assert [wrong for _, _, _, wrong, _ in examine(seed) if wrong] == []
 
 

@@ -21,6 +21,7 @@ from fairmdp.model.checks import Bools, Floats, Ints
 from fairmdp.model.mdp import MDP
 
 _ROUNDING = 1e-15
+_TINY = 1e-280  # a weight below this has no inverse to speak of
 
 
 class Step(NamedTuple):
@@ -185,9 +186,11 @@ class Equations:
         self._C[wide, wide] += slack[~local]
         self._NU = self.fronts.solve_columns(self._U)
         schur = self._C - self._U.T @ self._NU
-        if not np.isfinite(schur).all():
+        scale = 1 / np.sqrt(np.maximum(np.diag(self._C), _TINY))
+        scaled = scale[:, None] * schur * scale
+        if not np.isfinite(scaled).all():
             return False
-        self._schur = _steady_inverse(schur, np.diag(self._C))
+        self._schur = scale[:, None] * _steady_inverse(scaled) * scale
         return True
 
     def solve(self, aim: Aim) -> Step:
@@ -285,9 +288,8 @@ class Equations:
         return best
 
 
-def _steady_inverse(schur: Floats, size: Floats) -> Floats:
-    """Inverse of a small matrix that is positive definite but for rounding, of entries of some size, (K,)."""
-    scale = 1 / np.sqrt(size)
-    values, vectors = np.linalg.eigh(scale[:, None] * schur * scale)
-    values = np.maximum(values, _ROUNDING * size.size)
-    return scale[:, None] * ((vectors / values) @ vectors.T) * scale
+def _steady_inverse(matrix: Floats) -> Floats:
+    """Inverse of a small matrix of entries up to 1 that is positive definite but for rounding."""
+    values, vectors = np.linalg.eigh(matrix)
+    values = np.maximum(values, _ROUNDING * values.size)
+    return (vectors / values) @ vectors.T
