@@ -47,15 +47,15 @@ def test_no_method_says_what_is_not_so(start):
 
 @pytest.mark.parametrize(
     "seed",
-    [198, 1332, 2956, 67, 576],
+    [198, 1332, 2956, 67, 576, 91],
     ids=[
         "prices of 5e8", "a proposal that HiGHS gives up", "a repair that HiGHS gives up",
-        "a weight that underflows", "weights far apart",
+        "a weight that underflows", "weights far apart", "a step far too long",
     ],
 )  # fmt: skip
 def test_answers_that_were_wrong_once(seed):
     """1332: what was proposed instead of quotas that cannot be met could not be solved, and the proof was lost.
-    67, 576: interior points ended in an error where a weight was too small to be inverted.
+    67, 576, 91: interior points ended in an error where a weight was too small to be inverted, or a step too long.
     """
     assert [wrong for _, _, _, wrong, _ in examine(seed) if wrong] == []
 

@@ -315,7 +315,7 @@ class _Search:
             first = self._direction(-p * d, off, slack)
             a, b = _longest(p, first.p), _longest(d, first.d)
             ahead = float((p + a * first.p) @ (d + b * first.d)) / p.size
-            target = mean * min((ahead / mean) ** 3, 1.0)
+            target = mean * min(ahead / mean, 1.0) ** 3
             centred, bent = target - p * d, first.p * first.d
             due = centred - bent
             taken = self._direction(due, off, slack)
