@@ -161,9 +161,7 @@ def _choose_and_run(
 ) -> Solution:
     """Let the method of choice answer, and another one where it stalls."""
     chosen, reason = choose(backend, tuning)
-    if (
-        request.patience is not None and reason == registry.NEAR_AND_FEW
-    ):  # passages are made by linear programs
+    if request.patience is not None and reason == registry.NEAR_AND_FEW:  # linear programs make passages
         chosen, reason = "lp", registry.STUCK
     if reason in _DEAR:
         unbound = run_unbound(backend, request)
@@ -177,7 +175,8 @@ def _choose_and_run(
         return replace(methods["colgen"].run(backend, request), tried=(chosen,), reason=reason)
     if first.status in _SETTLED or first.stopped in _EARLY or _connected(first):
         return first
-    if chosen == "interior" and first.status is Status.FEASIBLE and first.gap <= _CLOSE * request.tol:
+    close = first.gap <= _CLOSE * request.tol * backend.scale
+    if chosen == "interior" and first.status is Status.FEASIBLE and close:
         return first  # any closer, the classes of a model fall apart
     following = _next(chosen, backend, tuning)
     if following is None:
