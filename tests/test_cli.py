@@ -207,6 +207,7 @@ def test_mirror_takes_a_budget_of_time_and_gives_json(run):
         (["solve", "three-state", "--quota", "s0/zz>=0.1"], 1, "state s0 has no action called 'zz'; there are a0, a1"),
         (["solve", "three-state", "--quota", "s0=0.1"], 2, "expected NAME>=SHARE or NAME<=SHARE"),
         (["solve", "three-state", "--quota", "s0>=big"], 2, "'big' is not a number"),
+        (["solve", "three-state", "--quota", "s0>=.2", "--quota", "s0>=.3"], 2, "'s0>=.3' bounds what 's0>=.2' does already"),
         (["solve", "three-state", "--method", "magic"], 1, "there is no method 'magic'"),
         (["solve", "three-state", "--steps", "100"], 2, "--steps and --checkpoint go with --method mirror"),
         (["solve", "three-state", "--method", "mirror", "--steps", "0"], 2, "0 is not in the range x>=1"),
@@ -306,20 +307,16 @@ def test_the_gain_without_quotas_starts_from_the_answer_and_takes_no_longer(run,
 
 
 def test_quotas_of_one_line_are_added_together(monkeypatch):
-    """In the order in which they are named last, each with both of its bounds."""
+    """Each where the scenario has it, with both of its bounds, and new ones behind."""
     built, whole = [], fairmdp.Problem.with_quotas
     monkeypatch.setattr(
         fairmdp.Problem, "with_quotas", lambda self, added: (built.append(1), whole(self, added))[1]
     )
     words = ("s0>=0.2", "s1<=0.5", "s0<=0.6", "s2/a1<=0.4")
     problem = Source("three-state", rho="0.1,0.1,0.2", quotas=words).problem()
-    assert len(built) == 1 and problem.names == ("s2", "s1", "s0", "s2/a1")
-    assert problem.at_least.tolist() == [0.2, 0.1, 0.2, 0.0] and problem.at_most.tolist() == [
-        1,
-        0.5,
-        0.6,
-        0.4,
-    ]
+    assert len(built) == 1 and problem.names == ("s0", "s1", "s2", "s2/a1")
+    assert problem.at_least.tolist() == [0.2, 0.1, 0.2, 0.0]
+    assert problem.at_most.tolist() == [0.6, 0.5, 1, 0.4]
 
 
 @pytest.mark.parametrize("command", fairmdp.cli.cli.commands)

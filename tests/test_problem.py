@@ -495,6 +495,14 @@ def test_bounds_read_together_are_those_read_one_by_one(seed):
     assert together.digest == one_by_one.digest and together.names == one_by_one.names
 
 
+def test_a_quota_that_is_replaced_keeps_its_place():
+    base = Problem(mdp(), [Quota("day", states=[0], at_least=0), Quota("rest", pairs=[2], at_least=0)])
+    changed = base.with_quotas([Quota("new", pairs=[1], at_least=0), Quota("day", states=[0], at_least=0.2)])
+    assert changed.names == ("day", "rest", "new") and changed.at_least.tolist() == [0.2, 0, 0]
+    with pytest.raises(ProblemError, match="^two quotas are called 'day'"):
+        base.with_quotas([Quota("day", states=[0], at_least=0.1)] * 2)
+
+
 def test_bounds_read_together_build_one_problem(monkeypatch):
     built = []
     build = Problem.__init__

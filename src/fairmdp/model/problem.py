@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -301,10 +302,12 @@ class Problem(ReadOnly):
         return other
 
     def with_quotas(self, quotas: Iterable[Quota]) -> Problem:
-        """Return the same model with quotas added; one that has the name of an old one replaces it."""
-        added = checked_quotas(quotas)
-        replaced = {q.name for q in added}
-        return Problem(self.mdp, [*(q for q in self.quotas if q.name not in replaced), *added])
+        """Return the same model with quotas added; one that has the name of an old one takes its place."""
+        stated = {q.name: [q] for q in self.quotas}
+        added: dict[str, list[Quota]] = {}
+        for quota in checked_quotas(quotas):
+            added.setdefault(quota.name, []).append(quota)
+        return Problem(self.mdp, chain.from_iterable((stated | added).values()))
 
     def with_meaning(self, *, expected: bool) -> Problem:
         """Return the same quotas on the mean over runs, or else on every run: all that ask for something."""

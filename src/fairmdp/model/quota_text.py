@@ -92,7 +92,7 @@ def parse_quotas(problem: Problem, texts: Iterable[str], added: Iterable[Quota] 
         side: dict[str, Any] = {bound.side: bound.value}
         side |= {} if bound.expected is None else {"expected": bound.expected}
         name = _name_of_reward(problem, bound.name) if bound.of_reward else bound.name
-        known = found.pop(name, None) or (problem.quotas[numbers[name]] if name in numbers else None)
+        known = found.get(name) or (problem.quotas[numbers[name]] if name in numbers else None)
         if known is not None:
             found[name] = replace(known, **side)
         elif bound.of_reward:
