@@ -117,6 +117,7 @@ class EndsColumns:
         self._master = Mixture(*self._bounds)
         self._stays: list[Stays] = []
         self._choices: list[Choice] = []
+        self._move: Ints | None = None  # where to stay and go, as it was found last
         self._rounds = 0
 
     def run(self) -> Found:
@@ -140,7 +141,7 @@ class EndsColumns:
         for _ in range(self._tuning.rounds):
             self._rounds += 1
             top, stays = self._oracle(mu, max(care * gap, 0.2 * self._tol))
-            upper = self._ceiling(top, mu)
+            upper = self._staying_or_going(top)[0] - dual_value(mu, *self._bounds)
             if upper < self._best[0]:
                 self._best = upper, mu, self._h.copy()
             self._stays.append(stays)
@@ -179,19 +180,17 @@ class EndsColumns:
         shares = np.array([stays.shares for stays in self._stays])  # (stays, K, C)
         worth = gains + np.einsum("k,jkc->jc", mu, shares)
         stay, C = np.argmax(worth, axis=0), np.arange(self._found.count)
-        values, move = self._quotient.best(self._at_nodes(worth[stay, C]))
+        value, move = self._staying_or_going(worth[stay, C])
         mass = np.where(move < 0, self._quotient.reached(move), 0.0)[: C.size]
         self._choices.append(Choice(stay, move))
         self._master.add(Column(None, None, shares[stay, :, C].T @ mass, float(gains[stay, C] @ mass), 0.0))
-        return self._quotient.worth(values) - dual_value(mu, *self._bounds)
+        return value - dual_value(mu, *self._bounds)
 
-    def _ceiling(self, top: Floats, mu: Floats) -> float:
-        return self._quotient.worth(self._quotient.best(self._at_nodes(top))[0]) - dual_value(
-            mu, *self._bounds
-        )
-
-    def _at_nodes(self, stay: Floats) -> Floats:
-        return np.append(stay, np.full(self._found.n_nodes - stay.size, -np.inf))
+    def _staying_or_going(self, worth: Floats) -> tuple[float, Ints]:
+        """Value from the start and choices in the nodes, where staying in components is worth so much."""
+        nowhere = np.full(self._found.n_nodes - worth.size, -np.inf)
+        values, self._move = self._quotient.best(np.append(worth, nowhere), begin=self._move)
+        return self._quotient.worth(values), self._move
 
     def _oracle(self, mu: Floats, tol: float) -> tuple[Floats, Stays]:
         """What no policy exceeds in each component at some prices, (C,), and policies that come near."""

@@ -77,20 +77,23 @@ class Quotient(ReadOnly):
         begun = self.start > 0
         return float(self.start[begun] @ values[begun])
 
-    def best(self, stay: Floats, pay: float = 0.0) -> tuple[Floats, Ints]:
+    def best(self, stay: Floats, pay: float = 0.0, begin: Ints | None = None) -> tuple[Floats, Ints]:
         """Return the values of the nodes, (nodes,), and the choice in each: a row of `P`, or `STAY`.
 
         Where ``stay`` is -inf a node cannot be stayed in; if that cannot be avoided, its value is -inf too.
+        The search may ``begin`` with the choices of another one in which the same nodes could be stayed in.
         """
         sure = self.sure(stay > -np.inf)
         inside = np.ones(self.node_of.size, bool)
         if not sure.all():
             inside = sure[self.node_of] & (self.P @ (~sure).astype(float) == 0)
         rows = np.flatnonzero(inside)
-        choice = np.full(self.n_nodes, STAY)
-        forced = sure & (stay == -np.inf)
-        choice[self.node_of[rows[::-1]]] = rows[::-1]  # the first row of each node
-        choice[~forced] = STAY
+        if begin is None:
+            choice = np.full(self.n_nodes, STAY)
+            choice[self.node_of[rows[::-1]]] = rows[::-1]  # the first row of each node
+            choice[~sure | (stay > -np.inf)] = STAY
+        else:
+            choice = begin
         v = np.full(self.n_nodes, -np.inf)
         for _ in range(_MOST_ROUNDS):
             v = self._values(choice, stay, pay)
