@@ -8,11 +8,12 @@ from benchmarks.brute_force import best_gain
 from benchmarks.multichain import draw
 from scipy.sparse import csr_array
 
-from fairmdp import MDP, Problem, ProblemError, Quota, Status, parse_quotas, solve, verify
+from fairmdp import MDP, Problem, ProblemError, Quota, Status, parse_quotas, scenarios, solve, verify
+from fairmdp.backends.flow_lp import FlowLP
 from fairmdp.certificate import reward_scale
 from fairmdp.chains.chain import Chain
 from fairmdp.chains.components import components_of
-from fairmdp.chains.policy import uniform_policy
+from fairmdp.chains.policy import best_pairs, uniform_policy
 from fairmdp.chains.side_by_side import side_by_side
 from fairmdp.solution.solution import Note, Remark
 from fairmdp.solvers import parts
@@ -300,6 +301,31 @@ def test_components_and_moves_between_them():
     assert values[2] == 7 and quotient.pairs[choice[2]] == 0
     values, _ = quotient.best(np.where(np.arange(3) == found.labels[2], -np.inf, values))
     assert values[found.labels[2]] == -np.inf  # it cannot be stayed in, and nothing leads out of it
+    assert components_of(SIMPLE) is found  # a model falls into its components once
+
+
+def test_a_search_that_begins_with_other_choices_ends_with_the_same_values():
+    rng, problem = np.random.default_rng(2), many_islands()
+    found = components_of(problem.mdp)
+    quotient, nowhere = Quotient.of(problem.mdp, found), np.full(found.n_nodes - found.count, -np.inf)
+    choice = None
+    for _ in range(20):
+        stay = np.append(rng.random(found.count), nowhere)
+        values, choice = quotient.best(stay, begin=choice)
+        assert values == pytest.approx(quotient.best(stay)[0], abs=1e-12)
+
+
+def test_a_policy_that_is_good_without_quotas_is_near_the_best_with_them():
+    """The simplex method begins with its basis, and is at the same optimum in a quarter of the steps."""
+    problem = scenarios.garnet(n_states=100, n_actions=3, seed=1, n_quotas=4)
+    mdp, free = problem.mdp, solve(problem.without_quotas())
+    problem = problem.with_bounds(1.2 * problem.members @ free.occupancy)
+    cold, warm = FlowLP(problem, mdp.r), FlowLP(problem, mdp.r)
+    warm.start_from_policy(best_pairs(mdp, mdp.r + mdp.P @ free.bias))
+    expected, answer = cold.find(), warm.find()
+    assert answer.objective == pytest.approx(expected.objective, abs=1e-9)
+    assert answer.iterations < 0.3 * expected.iterations
+    assert free.gain > expected.objective + 1e-3
 
 
 def many_islands(count=12, seed=3):

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import highspy
 import numpy as np
-from scipy.sparse import csr_array, hstack, vstack
+from scipy.sparse import csc_array, csr_array, hstack, vstack
 
 from fairmdp.backends.highs import INFINITE, Algorithm, Basis, Program, linear_program
 from fairmdp.deadline import Deadline
@@ -23,6 +24,7 @@ from fairmdp.errors import SolverError
 from fairmdp.model.checks import Floats, Ints
 from fairmdp.model.rows import Rows
 
+_BASIC = int(highspy.HighsBasisStatus.kBasic)
 _SPECK = 1e-9  # HiGHS's small_matrix_value; with a lower one it ends without a verdict more often
 
 
@@ -61,10 +63,11 @@ class FlowLP:
         self._capped: dict[int, int] = {}  # quotas of rows that were added, by row
         self.algorithm = algorithm
         flow = csr_array((np.ones(SA), (np.arange(SA), mdp.s_of)), shape=(SA, S)) - without_specks(mdp.P)
-        columns = hstack([flow, np.ones((SA, 1)), problem.members.T], format="csr")
+        columns = _columns(flow, problem.members.tocsc())
         if extra is not None:
             assert c_extra is not None
-            columns = vstack([columns, hstack([csr_array((extra.shape[0], S + 1)), extra])], format="csr")
+            more = vstack([csr_array((S + 1, extra.shape[0])), extra.T])
+            columns = hstack([columns, more], format="csc")
             c = np.concatenate([c, c_extra])
         self._cost_shift = float(c[:SA].max() + c[:SA].min()) / 2  # sum x is fixed, so a shift is free
         c = c - np.where(np.arange(c.size) < SA, self._cost_shift, 0.0)
@@ -73,7 +76,7 @@ class FlowLP:
             np.concatenate([np.zeros(S), [self._n], bound])
             for bound in _row_bounds(problem.at_least, problem.at_most, self._n)
         )
-        lp = linear_program(-c / self._cost_scale, columns.T, low, high)
+        lp = linear_program(-c / self._cost_scale, columns, low, high)
         self._program = Program(lp, algorithm, deadline or Deadline(None))
 
     def set_quota(self, k: int, at_least: float, at_most: float) -> None:
@@ -102,6 +105,19 @@ class FlowLP:
         """Let the next run begin with the basis of a program of the same size."""
         self._program.start_from(basis)
 
+    def start_from_policy(self, choice: Ints) -> None:
+        """Let the next run begin with the basis of a deterministic policy, the pair of each state, (S,).
+
+        Quotas may be broken there: where the policy is the best without them, few steps of the dual simplex
+        method lead to the optimum.
+        """
+        S, SA, K = self._sizes
+        basis = np.zeros(SA + S + 1 + K, np.int8)
+        basis[choice] = _BASIC
+        basis[SA] = _BASIC  # one row of the flow follows from the others
+        basis[SA + S + 1 :] = _BASIC
+        self.start_from(basis)
+
     def run(self) -> Answer | None:
         """Solve; None means that HiGHS found no point that meets the quotas (which proves nothing yet)."""
         return self.point() if self._program.solve() else None
@@ -129,6 +145,20 @@ class FlowLP:
         if answer is None:
             raise SolverError("HiGHS finds no occupancy at all: some probabilities are too small for it")
         return answer
+
+
+def _columns(flow: csr_array, members: csc_array) -> csc_array:
+    """Columns of the pairs: what flows out of states, (SA, S), their mass, what quotas count, (K, SA)."""
+    SA, S = flow.shape
+    first, last = flow.indptr, members.indptr
+    ptr = first + np.arange(SA + 1) + last
+    at = np.arange(flow.nnz) + np.repeat(ptr[:-1] - first[:-1], np.diff(first))
+    mass = ptr[1:] - np.diff(last) - 1
+    after = np.arange(members.nnz) + np.repeat(mass + 1 - last[:-1], np.diff(last))
+    rows, data = np.empty(ptr[-1], np.int32), np.empty(ptr[-1])
+    rows[at], rows[mass], rows[after] = flow.indices, S, S + 1 + members.indices
+    data[at], data[mass], data[after] = flow.data, 1.0, members.data
+    return csc_array((data, rows, ptr), shape=(S + 1 + members.shape[0], SA))
 
 
 def without_specks(P: csr_array) -> csr_array:

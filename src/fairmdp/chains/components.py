@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -68,7 +69,19 @@ class Components(ReadOnly):
 
 
 def components_of(mdp: MDP) -> Components:
-    """Return the end components that can be reached from where a model starts, if it says so."""
+    """Return the end components that can be reached from where a model starts, if it says so.
+
+    They are looked for once: whoever asks next is told what was found.
+    """
+    if mdp not in _KNOWN:
+        _KNOWN[mdp] = _look_for_components(mdp)
+    return _KNOWN[mdp]
+
+
+_KNOWN: WeakKeyDictionary[MDP, Components] = WeakKeyDictionary()  # which do not hold their model
+
+
+def _look_for_components(mdp: MDP) -> Components:
     graph = _Graph.of(mdp)
     S, SA = mdp.n_states, mdp.n_pairs
     reachable = np.ones(S, bool) if mdp.initial is None else graph.reached_from(np.flatnonzero(mdp.initial))

@@ -41,6 +41,11 @@ def policy_of(mdp: MDP, x: Floats) -> Floats:
     return policy
 
 
+def best_pairs(mdp: MDP, values: Floats) -> Ints:
+    """Pair of the largest value in each state, the last one of several, (S,)."""
+    return np.lexsort((values, mdp.s_of))[mdp.pair_ptr[1:] - 1]
+
+
 def uniform_policy(mdp: MDP) -> Floats:
     """Every action of a state with the same probability."""
     return 1.0 / mdp.n_actions[mdp.s_of]

@@ -13,6 +13,7 @@ from fairmdp.backends.base import Backend, bounded
 from fairmdp.backends.cuda.launcher import out_of_memory_is_a_message
 from fairmdp.backends.opening import open_backend
 from fairmdp.certificate.restated import by_uniform_steps
+from fairmdp.chains.policy import best_pairs
 from fairmdp.deadline import Stop
 from fairmdp.errors import ProblemError, SolverError
 from fairmdp.model.checks import there_are
@@ -235,8 +236,7 @@ def _slow_to_leave(backend: Backend, tuning: Tuning) -> bool:
     for _ in range(tuning.planning):
         best = np.maximum.reduceat(mdp.r + mdp.P @ h, mdp.pair_ptr[:-1])
         h = 0.9 * (best - best[0]) + 0.1 * h
-    values = mdp.r + mdp.P @ h
-    greedy = np.lexsort((values, mdp.s_of))[mdp.pair_ptr[1:] - 1]  # the last of each state's run
+    greedy = best_pairs(mdp, mdp.r + mdp.P @ h)
     return backend.remembered(backend.play(greedy), tuning.long, tuning.stuck) > tuning.stuck
 
 

@@ -17,7 +17,7 @@ from fairmdp.certificate import rounded
 from fairmdp.certificate.claim import certify_policy
 from fairmdp.certificate.facts import FAIR_TOL
 from fairmdp.chains.chain import Chain
-from fairmdp.chains.policy import policy_of
+from fairmdp.chains.policy import best_pairs, policy_of
 from fairmdp.deadline import Deadline
 from fairmdp.model.checks import Floats, Ints, ReadOnly
 from fairmdp.model.problem import Problem
@@ -87,8 +87,9 @@ def solve_part(
     tuning: Tuning = USUAL,
     patience: float | None = None,
     trust: bool = False,
+    bias: Floats | None = None,
 ) -> Part:
-    """Solve what is owed in every run on one component."""
+    """Solve what is owed in every run on one component; relative values of its states help to begin."""
     owed = owed_in_every_run(problem)
     empty = np.diff(problem.counted(pairs).indptr)[owed] == 0
     lacking = owed[empty & (problem.at_least[owed] > 0)]
@@ -100,7 +101,7 @@ def solve_part(
     part = problem.within(states, pairs, kept)
     if kept.size == 0 or pairs.size > tuning.lp_pairs:
         return _spread(problem, kept, _read(part, solve(part)))
-    return _spread(problem, kept, _by_program(part, tol, patience, trust))
+    return _spread(problem, kept, _by_program(part, tol, patience, trust, bias))
 
 
 def _alone(problem: Problem, pair: int, kept: Ints) -> Part:
@@ -115,9 +116,12 @@ def _alone(problem: Problem, pair: int, kept: Ints) -> Part:
     return _none(1, _unit(problem.n_quotas, int(kept[j]), 1.0 if short[j] else -1.0))
 
 
-def _by_program(part: Problem, tol: float, patience: float | None, trust: bool) -> Part:
+def _by_program(part: Problem, tol: float, patience: float | None, trust: bool, bias: Floats | None) -> Part:
     """A small component, by a linear program."""
-    answer = FlowLP(part, part.mdp.r).run()
+    program = FlowLP(part, part.mdp.r)
+    if bias is not None:
+        program.start_from_policy(best_pairs(part.mdp, part.mdp.r + part.mdp.P @ bias))
+    answer = program.run()
     if answer is None:
         witness = Programs(part).elastic(range(part.n_quotas))
         if ceiling_at_rest(part, witness) < 0:

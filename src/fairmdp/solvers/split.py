@@ -111,9 +111,8 @@ def solve_every_run(
         try:
             for c in todo:
                 deadline.check()
-                work.learn(
-                    c, solve_part(problem, *work.inside(c), tol, solve, patience=patience, trust=trust)
-                )
+                limits: dict[str, Any] = {"patience": patience, "trust": trust, "bias": work.bias_in(c)}
+                work.learn(c, solve_part(problem, *work.inside(c), tol, solve, **limits))
         except STOPS as stop:
             stopped = stop_of(stop)
     raise AssertionError("rounds are counted without end")
@@ -148,7 +147,8 @@ def _with_room(
                 deadline.check()
             except STOPS:
                 return unproved
-            part = solve_part(stricter, *work.inside(c), tol, solve, patience=patience)
+            limits: dict[str, Any] = {"patience": patience, "bias": work.bias_in(c)}
+            part = solve_part(stricter, *work.inside(c), tol, solve, **limits)
             if part.policy is not None:
                 work.parts[c] = replace(work.parts[c], policy=part.policy, notes=part.notes)
         solution = work.claim(choice, account)
@@ -176,6 +176,10 @@ class _Work:
     def inside(self, c: int) -> tuple[Ints, Ints]:
         """States and pairs of a component."""
         return self._states[c], self._pairs[c]
+
+    def bias_in(self, c: int) -> Floats:
+        """Relative values of the states of a component."""
+        return self._bias[self._states[c]]
 
     def learn(self, c: int, part: Part) -> None:
         """Keep what was found of a component."""
