@@ -32,6 +32,10 @@ LABELS = {"home": X == 2, "odd one": X == 1, "x": Y == 1}
     ("side=a | side!=b & y=1", np.array([1, 1, 0, 0, 1, 1], bool)),
     ('"x"', Y == 1),
     ("true & !false", X >= 0),
+    ("on => x=1 => y=1", (X == 0) | (X != 1) | (Y == 1)),  # read from the right
+    ("x=1 <=> y=1 => home", ((X == 1) != (Y == 1)) | (X == 2)),
+    ("2*x-y*y>=3", 2 * X - Y >= 3),
+    ("1=1", X >= 0),
 ])  # fmt: skip
 def test_formulas_hold_where_numpy_says(text, mask):
     assert np.array_equal(states_where(text, 6, VARIABLES, LABELS.get), mask)
@@ -39,7 +43,7 @@ def test_formulas_hold_where_numpy_says(text, mask):
 
 @pytest.mark.parametrize(("text", "message"), [
     ("x", "x is neither true nor false, compare it"),
-    ("z>=1", "compares text and numbers by >="),
+    ("z>=1", "there is no label or variable called 'z'"),
     ('"hme"', "no label or variable called 'hme'"),
     ("hme", "no label or variable called 'hme'"),
     ("x>=1 &", "cannot be read at 'the end'"),
@@ -48,10 +52,13 @@ def test_formulas_hold_where_numpy_says(text, mask):
     ("x>=1 y", "cannot be read at 'y'"),
     ("x>=", "cannot be read at 'the end'"),
     ("x @ 1", "cannot be read at '@ 1'"),
+    ("F x=1", "no label or variable called 'F'\n  F, G, X and U are about runs"),
+    ("z=up", "no label or variable called 'z'"),
+    ("2*side=a", "adds or multiplies text"),
     ("side>=b", "compares text and numbers by >="),
     ("-side=a", "cannot be read at 'side'"),
     ("-on", "cannot be read at 'on'"),
-    ("x+side=2", "adds text"),
+    ("x+side=2", "adds or multiplies text"),
     ("(" * 3000, "nested too deeply"),
     ("!" * 1500 + "on", "nested too deeply"),
 ])  # fmt: skip
@@ -118,17 +125,64 @@ def test_a_reward_that_shares_its_name_with_a_label_is_told_apart():
 
 @pytest.mark.parametrize(("text", "message"), [
     ('R{"enrgy"}<=1 [LRA]', "quota enrgy: there is no reward called 'enrgy'; did you mean 'energy'?"),
-    ('R{"energy"}<=1 [F "home"]', "expected NAME>=SHARE"),
-    ("R{energy}<=1 [LRA]", "expected NAME>=SHARE"),
     ("LRA>=0.1 [x=3]", "no state satisfies 'x=3'"),
     ('LRA>=0.1 ["hom"]', "no quota or state called 'hom'; did you mean 'home'?"),
-    ("LRA=0.1 [x=1]", "expected NAME>=SHARE"),
     ("LRA>=a [x=1]", "'a' is not a number"),
+    ("LRA>=1/0 [x=1]", "'1/0' is not a number"),
+    ("LRA>=0.1 [ ]", "no states are named between . and ]"),
+    ('LRA>=0.1 ["deadlock"]', "no quota or state called 'deadlock'"),
 ])  # fmt: skip
 def test_mistakes_are_named(text, message):
     problem = grid()
     with pytest.raises(ProblemError, match=message.replace("?", r"\?")):
         problem.with_quotas([parse_quota(problem, text)])
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ('R{"energy"}max=? [LRA]', "asks for a value"),
+    ("LRA=? [x=1]", "asks for a value"),
+    ('Pmax=? [F "home"]', "asks for a value"),
+    ('P>=0.5 [G F "home"]', "bounds a probability"),
+    ('T<=5 [F "home"]', "bounds a probability or a time"),
+    ('R{"energy"}<=1 [F "home"]', "earned until some time"),
+    ('R{"energy"}<=1 [C<=10]', "earned until some time"),
+    ('R{"energy"}<=1 [I=10]', "earned until some time"),
+    ('multi(R{"energy"}max=? [LRA], LRA>=0.5 ["home"])', "several objectives"),
+    ('multi(R{"energy"}max=? [LRA], R{"reward"}max=? [LRA])', "several objectives"),
+    ('R{"energy"}<=1 [LRA] & LRA>=0.5 [x=1]', "more than one bound"),
+    ('filter(max, LRA>=0.5 [x=1], "init")', "filters states"),
+    ('<<1>> R{"energy"}>=1 [LRA]', "several players"),
+    ("LRA=0.1 [x=1]", "two quotas: LRA>=0.1 [x=1] and LRA<=0.1 [x=1]"),
+    ("S>0.1 [x=1]", "a strict bound, which can be approached for ever\n  state S>=0.1 [x=1]"),
+    ("!LRA>=0.1 [x=1]", "negates a bound\n  state the other one: LRA<=0.1 [x=1]"),
+    ('R{"energy"}max<=1 [LRA]', 'state R{"energy"}<=1 [LRA]'),
+    ("R{energy}<=1 [LRA]", 'without quotes\n  state R{"energy"}<=1 [LRA]'),
+    ('"fair": LRA>=0.1 [x=1];', "state LRA>=0.1 [x=1] by itself"),
+])  # fmt: skip
+def test_queries_that_bound_no_long_run_mean_are_refused_as_what_they_are(text, said):
+    with pytest.raises(ProblemError) as refused:
+        parse_quota(grid(), text)
+    assert said in str(refused.value) and text in str(refused.value)
+
+
+def test_states_may_be_called_like_operators():
+    problem = Problem(MDP(np.eye(4), np.zeros(4), range(4), states=["S[1]", "R{x}", "Pmax", "init"]))
+    for s, name in enumerate(problem.mdp.states):
+        assert parse_quota(problem, f"{name}>=0.5").states.tolist() == [s]
+        assert parse_quota(problem, f'LRA>=0.5 ["{name}"]').states.tolist() == [s]
+
+
+def test_words_of_model_checkers_that_every_model_knows():
+    problem = grid()
+    masks = [parse_quota(problem, f"LRA>=1/3 [{word}]") for word in ('"init"', "true", '!"init" & true')]
+    assert [quota.at_least for quota in masks] == [1 / 3] * 3
+    start = np.flatnonzero(problem.mdp.initial).tolist()
+    chosen = [np.flatnonzero(quota.states).tolist() for quota in masks]
+    assert chosen == [start, [0, 1, 2, 3], [s for s in range(4) if s not in start]]
+    anywhere = problem.with_mdp(problem.mdp.with_initial(None))
+    with pytest.raises(ProblemError, match="no label or variable called 'init'"):
+        parse_quota(anywhere, 'LRA>=0.1 ["init"]')
+    assert parse_quota(problem, "Every run: LRA>=0.1 [x=1]").expected is False
 
 
 @pytest.mark.parametrize("ending", [".drn", ".tra"])

@@ -2,11 +2,14 @@
 
 ::
 
-    formula    = clause { "|" clause }
+    formula    = equal { "=>" equal }             read from the right
+    equal      = either { "<=>" either }
+    either     = clause { "|" clause }
     clause     = literal { "&" literal }
     literal    = "!" literal | "(" formula ")" | "true" | "false" | label | comparison
     comparison = sum ( "=" | "!=" | "<" | "<=" | ">" | ">=" ) sum
-    sum        = term { ( "+" | "-" ) term }      a term is a number, a variable, or what it may be equal to
+    sum        = product { ( "+" | "-" ) product }
+    product    = term { "*" term }                a term is a number, a variable, or what it may be equal to
 
 A label is a name in quotes; without them it is one where no variable has the name. A variable that is true or
 false needs no comparison.
@@ -25,12 +28,13 @@ from fairmdp.errors import ProblemError
 from fairmdp.model.checks import Bools, there_are
 from fairmdp.model.objects import number_or_text
 
-_TOKEN = re.compile(r'\s*("[^"]*"|<=|>=|!=|[=<>&|!()+-]|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|[^\W\d]\w*)')
+_TOKEN = re.compile(r'\s*("[^"]*"|<=>|=>|<=|>=|!=|[=<>&|!()+*-]|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|[^\W\d]\w*)')
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt,
     ">=": operator.ge,
 }  # fmt: skip
 _WORD = re.compile(r"[^\W\d]\w*")
+_OF_RUNS = ("F", "G", "X", "U")  # operators of temporal logic
 _DEEPEST = 50  # nesting of a formula, which must not exhaust the stack
 
 
@@ -47,7 +51,7 @@ def states_where(
     array([ True, False,  True])
     """
     formula = _Formula(text, n_states, variables, label)
-    found = formula.any_of()
+    found = formula.states()
     formula.end()
     return np.broadcast_to(found, (n_states,)).copy()
 
@@ -69,8 +73,18 @@ class _Formula:
             place = match.end()
         self._next = self._depth = 0
 
-    def any_of(self) -> Bools:
+    def states(self) -> Bools:
         """States of a formula."""
+        found = self._equal()
+        return ~found | self.states() if self._take("=>") else found
+
+    def _equal(self) -> Bools:
+        found = self._any_of()
+        while self._take("<=>"):
+            found = found == self._any_of()
+        return found
+
+    def _any_of(self) -> Bools:
         found = self._all_of()
         while self._take("|"):
             found = found | self._all_of()
@@ -96,7 +110,7 @@ class _Formula:
         return found
 
     def _group(self) -> Bools:
-        found = self.any_of()
+        found = self.states()
         if not self._take(")"):
             raise self._wrong(self._peek() or "the end, ) is missing")
         return found
@@ -115,6 +129,9 @@ class _Formula:
         return self._compared(left, sign, self._sum())
 
     def _compared(self, left: Any, sign: str, right: Any) -> Bools:
+        words = [side for side in (left, right) if isinstance(side, str)]
+        if words and not any(isinstance(side, np.ndarray) for side in (left, right)):
+            raise self._unknown(words[0])
         kinds = [np.asarray(side).dtype.kind for side in (left, right)]
         if (kinds[0] == "U") != (kinds[1] == "U") or ("U" in kinds and sign not in ("=", "!=")):
             known = there_are(list(self._variables))
@@ -132,19 +149,35 @@ class _Formula:
     def _states_of(self, name: str) -> Bools:
         found = self._label(name)
         if found is None:
-            known = there_are(list(self._variables), name)
-            raise ProblemError(f"{self._text!r}: there is no label or variable called {name!r}{known}")
+            raise self._unknown(name)
         return found
 
+    def _unknown(self, name: str) -> ProblemError:
+        known = there_are(list(self._variables), name)
+        if name in _OF_RUNS:
+            known = "\n  F, G, X and U are about runs, and a share is of the time in a set of states"
+        return ProblemError(f"{self._text!r}: there is no label or variable called {name!r}{known}")
+
     def _sum(self) -> Any:
-        total = self._term()
+        total = self._product()
         while (sign := self._peek()) in ("+", "-"):
             self._next += 1
-            term = self._term()
-            if "U" in (np.asarray(total).dtype.kind, np.asarray(term).dtype.kind):
-                raise ProblemError(f"{self._text!r} adds text{there_are(list(self._variables))}")
+            term = self._product()
+            self._numbers(total, term)
             total = total + term if sign == "+" else total - term
         return total
+
+    def _product(self) -> Any:
+        product = self._term()
+        while self._take("*"):
+            term = self._term()
+            self._numbers(product, term)
+            product = product * term
+        return product
+
+    def _numbers(self, *sides: Any) -> None:
+        if any(np.asarray(side).dtype.kind == "U" for side in sides):
+            raise ProblemError(f"{self._text!r} adds or multiplies text{there_are(list(self._variables))}")
 
     def _term(self) -> Any:
         """A number, truth value, variable or, where there is none of the name, the name itself."""

@@ -13,6 +13,7 @@ from fairmdp.errors import ProblemError
 from fairmdp.model.checks import Bools, there_are
 from fairmdp.model.expression import states_where
 from fairmdp.model.problem import Problem
+from fairmdp.model.queries import why_unread
 from fairmdp.model.quota import Quota
 
 EVERY_RUN = "every run:"
@@ -27,6 +28,7 @@ _OTHER_SIGN = re.compile(r"(?P<what>[^<>=]+?)\s*(?P<sign>=>|=<|==|=|>|<)\s*(?P<v
 _SEVERAL = re.compile(r'(?P<one>[^"]+?[<>]=[^",;]+)[,;]\s*(?P<other>[^"]+?[<>]=[^"]+)')
 _QUOTED = re.compile(r'\s*"([^"]+)"\s*')
 _FORMULA = re.compile(r'["&|!<>=()]')
+_ALWAYS_KNOWN = ("true", "false", "init")  # words for sets of states in every model
 
 
 class Bound(NamedTuple):
@@ -145,7 +147,7 @@ def _new_quota(problem: Problem, added: Collection[str], name: str, side: dict[s
     try:
         return Quota(name, states=np.array([mdp.state_index(name)]), **side)
     except ProblemError:
-        if _FORMULA.search(name) or name in mdp.variables:
+        if _is_formula(problem, name):
             return _on_formula(problem, name, side)
         quotas = [*(other for other in problem.names if other not in added), *added]
         known = there_are(list(dict.fromkeys([*quotas, *(mdp.states or ()), *mdp.reward_names])), name)
@@ -166,7 +168,7 @@ def states_matching(problem: Problem, text: str) -> Bools:
     """
     mdp, text = problem.mdp, text.strip()
     wanted, refusal = text.casefold(), None
-    if _FORMULA.search(text) or text in mdp.variables or text in problem.names:
+    if _is_formula(problem, text) or text in problem.names:
         try:
             return _satisfying(problem, text)
         except ProblemError as error:
@@ -186,6 +188,10 @@ def _on_formula(problem: Problem, text: str, side: dict[str, Any]) -> Quota:
     return Quota(" ".join(text.replace('"', "").split()), states=mask, **side)
 
 
+def _is_formula(problem: Problem, text: str) -> bool:
+    return bool(_FORMULA.search(text)) or text in problem.mdp.variables or text in _ALWAYS_KNOWN
+
+
 def _satisfying(problem: Problem, text: str) -> Bools:
     """Mask of the states that satisfy a formula, (S,)."""
     mdp = problem.mdp
@@ -197,7 +203,7 @@ def _satisfying(problem: Problem, text: str) -> Bools:
         try:
             return np.arange(mdp.n_states) == mdp.state_index(name)
         except ProblemError:
-            return None
+            return mdp.initial > 0 if name == "init" and mdp.initial is not None else None
 
     return states_where(text, mdp.n_states, mdp.variables, label)
 
@@ -206,13 +212,15 @@ def split_quota(text: str) -> Bound:
     """Read a bound, without looking at what is bounded."""
     if not isinstance(text, str):
         raise ProblemError(f"{text!r}: expected text such as 'ward_b>=0.25'")
-    said = text.translate(_SIGNS).strip().removeprefix(EVERY_RUN).strip()
-    said = re.sub(r"\s+%", "%", said)
-    in_every_run = text.strip().startswith(EVERY_RUN)
+    said = text.translate(_SIGNS).strip()
+    in_every_run = said.casefold().startswith(EVERY_RUN)
+    said = re.sub(r"\s+%", "%", said[len(EVERY_RUN) :].strip() if in_every_run else said)
     mean = _MEAN.fullmatch(said)
     theirs = mean or _SHARE.fullmatch(said)
     match = theirs or _OURS.fullmatch(said)
     if match is None or match["side"] not in (">=", "<="):
+        if (why := why_unread(said)) is not None:
+            raise ProblemError(f"{text!r} {why}")
         raise ProblemError(
             f"{text!r}: expected NAME>=SHARE or NAME<=SHARE, such as 'ward_b>=0.25', "
             f'LRA>=SHARE ["NAME"] or R{{"NAME"}}>=MEAN [LRA]{_meant(said)}'
@@ -224,22 +232,36 @@ def split_quota(text: str) -> Bound:
         )
     value = match["value"]
     try:
-        number = float(value.removesuffix("%"))
+        number = _number(value.removesuffix("%"))
     except ValueError:
+        if theirs is None and (why := why_unread(said)) is not None:
+            raise ProblemError(f"{text!r} {why}") from None
         advice = f"; write {value.replace(',', '.')}" if value.count(",") == 1 else ""
         raise ProblemError(f"{text!r}: {value!r} is not a number{advice}") from None
     side = "at_least" if match["side"] == ">=" else "at_most"
     quoted = _QUOTED.fullmatch(what := match["what"] or "")
     name = quoted[1] if quoted else what.strip()
+    if theirs and not mean and not name:
+        raise ProblemError(f"{text!r}: no states are named between [ and ]")
     share = number / 100 if value.endswith("%") else number
     expected = not in_every_run if theirs or in_every_run else None
     return Bound(name, side, share, mean is not None, expected)
 
 
+def _number(text: str) -> float:
+    """A number, or the quotient of two."""
+    number, _, divisor = text.partition("/")
+    if not divisor:
+        return float(text)
+    if not float(divisor):
+        raise ValueError("nothing is divided by 0")
+    return float(number) / float(divisor)
+
+
 def _meant(said: str) -> str:
     """What somebody may have meant who wrote another sign, ``; did you mean 'home>=0.25'?``."""
     other = _OTHER_SIGN.fullmatch(said)
-    if other is None:
+    if other is None or "[" in said:
         return ""
     side = "<=" if "<" in other["sign"] else ">="
     return f"; did you mean {other['what'] + side + other['value']!r}?"
