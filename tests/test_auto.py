@@ -36,7 +36,7 @@ def overlapping(count):
     [
         (scenarios.three_state(), "lp", ""),
         (scenarios.garnet(600, n_quotas=4), "dual", "mixes fast and its quotas are few"),
-        (scenarios.jobs(queue=10), "dual", "mixes fast"),
+        (scenarios.jobs(queue=10), "colgen", "mixes slowly"),
         (Problem(scenarios.garnet(600, n_quotas=0).mdp, rho=np.full(600, 1e-4)), "proximal", "many disjoint quotas"),
         (Problem(slow_queue(1500), [Quota("low", states=range(700), at_least=0.4)]), "interior", "slow to leave their start"),
         (Problem(lattice_queue(9), [Quota("short", states=range(300), at_least=0.4)]), "colgen", "mixes slowly"),

@@ -321,9 +321,10 @@ def test_nearest_quotas_are_proposed_only_where_a_policy_is_proved_to_meet_them(
 
 @pytest.mark.parametrize("engine", [Programs, partial(Columns, deadline=Deadline(None))])
 def test_what_is_proposed_is_solved_once_more_by_both_engines(engine):
-    assert not engine(coin()).meets(coin(0.7, 0.05))
+    assert engine(coin()).first_met([coin(0.7, 0.05)]) is None
     three = scenarios.three_state()
-    assert engine(three).meets(three) and not engine(three).meets(three.with_bounds([0, 0, 0.5]))
+    asked = [three.with_bounds([0, 0, owed]) for owed in (0.5, 0.25, 0.2)]
+    assert engine(three).first_met(asked[:1]) is None and engine(three).first_met(asked) is asked[1]
 
 
 @pytest.mark.parametrize("seed", range(40))

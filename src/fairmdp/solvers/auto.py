@@ -49,7 +49,7 @@ class Tuning:
     lp_rescue_pairs: int = 20_000  # and up to this it may be asked after another method has stalled
     few_quotas: int = 100
     some_quotas: int = 500
-    sweeps: int = 50
+    sweeps: int = 20
     fast: float = 1e-3  # what the sweeps must leave of a random function's span, at most
     planning: int = 200  # value iterations that lead to a good policy
     long: int = 2000  # sweeps of that policy

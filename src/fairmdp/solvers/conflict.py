@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairmdp.backends.cpu.backend import CpuBackend
-from fairmdp.certificate.claim import certify, certify_infeasible
+from fairmdp.certificate.claim import certify, certify_infeasible, evaluate
+from fairmdp.certificate.facts import LongRun, proved_status
 from fairmdp.certificate.limits import factor_limit
 from fairmdp.deadline import STOPS, Deadline, Stop, stop_of
 from fairmdp.errors import ProblemError, SolverError
@@ -36,7 +37,7 @@ USUAL = Tuning()
 
 _SURE = 1e-9  # break of the quotas that is no rounding
 _ROOM = 1e-9  # by which quotas are tightened that are to be met
-_FILTER_TOL, _NEAREST_TOL, _REACH_TOL = 1e-2, 1e-4, 1e-7
+_FILTER_TOL, _FACTOR_TOL, _NEAREST_TOL, _REACH_TOL = 1e-2, 1e-4, 1e-4, 1e-7
 
 
 def prove_infeasible(
@@ -105,19 +106,26 @@ class CommonFactor(ReadOnly):
     prices: Floats  # (K,): with bias, the witness of upper
 
 
-def largest_factor(problem: Problem, *, tol: float = 1e-4, deadline: Deadline | None = None) -> CommonFactor:
+def largest_factor(
+    problem: Problem, *, tol: float = _FACTOR_TOL, deadline: Deadline | None = None
+) -> CommonFactor:
     """Return how far all ``at_least`` quotas can be scaled together, within tol where possible."""
+    search, broken = _largest_factor(problem, tol, deadline or Deadline(None))
+    h, mu = search.witness
+    lower = search.value if broken <= EXACT else 0.0
+    return CommonFactor(lower, factor_limit(problem, h, mu), h, mu)
+
+
+def _largest_factor(problem: Problem, tol: float, deadline: Deadline) -> tuple[Search, float]:
+    """Search for the largest factor that has ended, and by how much its mixture breaks the caps."""
     low, high = price_box(problem)
     owed = np.isfinite(low)
     if not owed.any():
         raise ProblemError("no quota asks for at_least, so there is nothing to scale")
-    search = _search(problem, Mixture(low, high, factor=True), deadline or Deadline(None))
+    search = _search(problem, Mixture(low, high, factor=True), deadline)
     mu = np.zeros(low.size)
     mu[owed] = 1 / (owed.sum() * low[owed])
-    broken = search.run(mu, 0.8 * tol, lambda s: False)
-    h, mu = search.witness
-    lower = search.value if broken <= EXACT else 0.0
-    return CommonFactor(lower, factor_limit(problem, h, mu), h, mu)
+    return search, search.run(mu, 0.8 * tol, lambda s: False)
 
 
 def _search(problem: Problem, master: Mixture, deadline: Deadline, rewards: Floats | None = None) -> Search:
@@ -133,6 +141,7 @@ class Columns:
 
     def __init__(self, problem: Problem, deadline: Deadline) -> None:
         self._problem, self._deadline = problem, deadline
+        self._runs: list[LongRun] = []  # what is proved of the policies that came nearest
 
     def elastic(self, kept: Sequence[int]) -> Witness:
         """Witness of the least total break of some of the quotas, once it is known to be positive or none."""
@@ -152,17 +161,28 @@ class Columns:
 
     def factor(self) -> Witness | None:
         """Witness of the largest common factor."""
-        found = largest_factor(self._problem, deadline=self._deadline)
-        return Witness(found.bias, found.prices)
+        search, _ = _largest_factor(self._problem, _FACTOR_TOL, self._deadline)
+        self._keep(search)
+        return Witness(*search.witness)
 
     def stretch(self) -> tuple[Floats, Floats]:
         """What the elastic master has to move."""
-        master = self._elastic(self._problem, _NEAREST_TOL, np.inf).master
-        assert isinstance(master, Mixture)
-        return master.stretched()
+        search = self._elastic(self._problem, _NEAREST_TOL, np.inf)
+        self._keep(search)
+        assert isinstance(search.master, Mixture)
+        return search.master.stretched()
 
-    def meets(self, problem: Problem) -> bool:
-        """Search once more, with other bounds, and believe what is proved of the mixture's policy."""
+    def first_met(self, problems: Sequence[Problem]) -> Problem | None:
+        """Ask the policies that are known already, then search; what is proved of a policy is believed."""
+        for problem in problems:
+            if any(proved_status(problem, run, np.inf, 1.0) is Status.FEASIBLE for run in self._runs):
+                return problem
+        return next(filter(self._meets, problems), None)
+
+    def _keep(self, search: Search) -> None:
+        self._runs.append(evaluate(self._problem, search.policy()).run)
+
+    def _meets(self, problem: Problem) -> bool:
         low, high = tightened(*price_box(problem), _ROOM)
         search = _search(problem, Mixture(low, high), self._deadline)
         search.master.penalty = PENALTIES[-1]

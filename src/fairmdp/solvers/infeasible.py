@@ -63,8 +63,8 @@ class Engine(Protocol):
     def stretch(self) -> tuple[Floats, Floats]:
         """By how much the bounds have to give way at least in total, below and above, (K,) each."""
 
-    def meets(self, problem: Problem) -> bool:
-        """Whether a policy is found and proved that meets other bounds of the same quotas."""
+    def first_met(self, problems: Sequence[Problem]) -> Problem | None:
+        """The first of some bounds that a policy is proved to meet; None where none is."""
 
 
 def explain(problem: Problem, *, tol: float, method: str, start: float) -> Solution:
@@ -145,11 +145,12 @@ def _no_factor(problem: Problem) -> tuple[float | None, Floats, Floats]:
 
 def _reaches(problem: Problem, engine: Engine, factor: float) -> bool:
     """Whether a policy is proved to meet the factor, or nearly: occupancies may mix what no policy can."""
-    return any(
-        engine.meets(problem.with_bounds(np.minimum((factor - room) * problem.at_least, problem.at_most)))
+    lowered = [
+        problem.with_bounds(np.minimum((factor - room) * problem.at_least, problem.at_most))
         for room in _ROOMS
         if factor > room
-    )
+    ]
+    return engine.first_met(lowered) is not None
 
 
 def _without_specks(witness: Witness) -> Witness:
@@ -160,15 +161,15 @@ def _without_specks(witness: Witness) -> Witness:
 def _nearest(problem: Problem, engine: Engine) -> tuple[Floats, Floats]:
     """Bounds that a policy is proved to meet, moved as little as possible in total; else those given."""
     raised, lowered = engine.stretch()
-    moved = 1 / _DIGITS
+    moved, near = 1 / _DIGITS, []
     for room in _ROOMS:
         down = np.floor((problem.at_least - raised - room) * _DIGITS) / _DIGITS
         up = np.ceil((problem.at_most + lowered + room) * _DIGITS) / _DIGITS
         at_least = np.where(raised > moved, np.clip(down, 0, 1), problem.at_least)
         at_most = np.where(lowered > moved, np.clip(up, 0, 1), problem.at_most)
-        if engine.meets(problem.with_bounds(at_least, at_most)):
-            return at_least, at_most
-    return problem.at_least, problem.at_most
+        near.append(problem.with_bounds(at_least, at_most))
+    met = engine.first_met(near) or problem
+    return met.at_least, met.at_most
 
 
 class Programs:
@@ -221,15 +222,19 @@ class Programs:
         assert self._stretch is not None
         return self._stretch
 
-    def meets(self, problem: Problem) -> bool:
+    def first_met(self, problems: Sequence[Problem]) -> Problem | None:
         """Solve the program once more, with other bounds, and believe what is proved of its policy."""
-        answer = None
-        with suppress(SolverError):  # what cannot be solved is not proposed
-            answer = FlowLP(problem, problem.mdp.r).run()
-        if answer is None:
-            return False
-        policy = policy_of(problem.mdp, answer.x)
-        found = certify_policy(problem, policy, answer.h, answer.mu, tol=_USUAL_TOL, method="lp")
-        if found.status is Status.UNDECIDED:
-            found = repair(problem, found, start=time.perf_counter(), deadline=Deadline(None))
-        return found.status in (Status.OPTIMAL, Status.FEASIBLE)
+        return next(filter(_meets, problems), None)
+
+
+def _meets(problem: Problem) -> bool:
+    answer = None
+    with suppress(SolverError):  # what cannot be solved is not proposed
+        answer = FlowLP(problem, problem.mdp.r).run()
+    if answer is None:
+        return False
+    policy = policy_of(problem.mdp, answer.x)
+    found = certify_policy(problem, policy, answer.h, answer.mu, tol=_USUAL_TOL, method="lp")
+    if found.status is Status.UNDECIDED:
+        found = repair(problem, found, start=time.perf_counter(), deadline=Deadline(None))
+    return found.status in (Status.OPTIMAL, Status.FEASIBLE)
