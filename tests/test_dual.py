@@ -8,7 +8,6 @@ from scipy.sparse import csr_array
 
 from fairmdp import MDP, Chain, Problem, ProblemError, Quota, Status, scenarios, solve_lp, verify
 from fairmdp.backends.base import RARE
-from fairmdp.backends.cpu import kernels
 from fairmdp.backends.cpu.backend import CpuBackend
 from fairmdp.chains import factors, sweeps
 from fairmdp.chains.policy import policy_matrix, uniform_policy
@@ -17,6 +16,7 @@ from fairmdp.deadline import Stop
 from fairmdp.solvers import conflict
 from fairmdp.solvers.colgen import solve_colgen
 from fairmdp.solvers.dual import Tuning, solve_dual
+from fairmdp.solvers.price_step import price_step
 
 
 def random_problem(seed, *, feasible=True):
@@ -281,10 +281,28 @@ def test_price_step_is_the_minimum():
                 - sum((low[k] if t[k] > 0 else high[k]) * t[k] for k in range(4) if t[k])
             )
 
-        d = kernels.price_step(A, g, mu, low, high, 2.0, 10_000)
+        d = price_step(A, g, mu, low, high, 2.0)
         assert np.abs(d).max() <= 2.0
         for trial in d + 1e-4 * rng.normal(size=(20, 4)):
             assert value(np.clip(trial, -2, 2)) >= value(d) - 1e-12
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_step_on_many_prices_meets_the_conditions_of_its_minimum(seed):
+    """Hundreds of quotas that overlap, ill-conditioned, some prices with a bound on one side only."""
+    rng = np.random.default_rng(seed)
+    K, radius = 150, float(10 ** rng.uniform(-2, 1))
+    B = rng.normal(size=(K, K)) * 10 ** rng.uniform(-2, 0, K)
+    A, g, mu = B @ B.T + 1e-9 * np.eye(K), rng.normal(size=K), np.maximum(rng.normal(size=K), 0)
+    low, high = rng.normal(size=K), np.full(K, np.inf)
+    high[::3] = low[::3] + rng.random(K)[::3]
+    d = price_step(A, g, mu, low, high, radius)
+    t, slope = mu + d, g + A @ d
+    assert np.abs(d).max() <= radius and (t[np.isinf(high)] >= 0).all()
+    # One-sided slopes of what is minimised.
+    right, left = slope - np.where(t >= 0, low, high), slope - np.where(t > 0, low, high)
+    size = 1e-6 * (1 + np.abs(slope).max())
+    assert (right[d < radius] >= -size).all() and (left[d > -radius] <= size).all()
 
 
 def test_uniform_start_matches_policy():

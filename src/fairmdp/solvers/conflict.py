@@ -11,7 +11,7 @@ import numpy as np
 
 from fairmdp.backends.cpu.backend import CpuBackend
 from fairmdp.certificate.claim import certify, certify_infeasible, evaluate
-from fairmdp.certificate.facts import LongRun, proved_status
+from fairmdp.certificate.facts import LongRun
 from fairmdp.certificate.limits import factor_limit
 from fairmdp.deadline import STOPS, Deadline, Stop, stop_of
 from fairmdp.errors import ProblemError, SolverError
@@ -19,7 +19,14 @@ from fairmdp.model.checks import Floats, ReadOnly
 from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Infeasibility, Solution, Status
 from fairmdp.solvers.columns import EXACT, PENALTIES, Mixture, Search
-from fairmdp.solvers.infeasible import Witness, ceiling_at_rest, explain, reasons, smallest_conflict
+from fairmdp.solvers.infeasible import (
+    Witness,
+    ceiling_at_rest,
+    explain,
+    first_met,
+    reasons,
+    smallest_conflict,
+)
 from fairmdp.solvers.prices import price_box, tightened
 
 
@@ -173,11 +180,8 @@ class Columns:
         return search.master.stretched()
 
     def first_met(self, problems: Sequence[Problem]) -> Problem | None:
-        """Ask the policies that are known already, then search; what is proved of a policy is believed."""
-        for problem in problems:
-            if any(proved_status(problem, run, np.inf, 1.0) is Status.FEASIBLE for run in self._runs):
-                return problem
-        return next(filter(self._meets, problems), None)
+        """Ask the policies that are known already, then search once more, with other bounds."""
+        return first_met(problems, self._runs, self._meets)
 
     def _keep(self, search: Search) -> None:
         self._runs.append(evaluate(self._problem, search.policy()).run)

@@ -28,7 +28,6 @@ from typing import Any
 import numpy as np
 
 from fairmdp.backends.base import Backend
-from fairmdp.backends.cpu.kernels import price_step
 from fairmdp.backends.cuda.device_problem import DeviceProblem
 from fairmdp.backends.cuda.launcher import out_of_memory_is_a_message
 from fairmdp.backends.opening import open_backend
@@ -41,6 +40,7 @@ from fairmdp.solution.solution import Solution, Status
 from fairmdp.solvers import conflict
 from fairmdp.solvers.colgen import run_colgen
 from fairmdp.solvers.infeasible import Witness
+from fairmdp.solvers.price_step import price_step
 from fairmdp.solvers.prices import dual_value, price_box, start_from, tightened
 from fairmdp.solvers.request import Progress, Request
 from fairmdp.solvers.smoothed import Point, Smoothed, StallError, require
@@ -219,7 +219,7 @@ class _Search:
         A += (1e-12 * np.trace(A) + 1e-15) * np.eye(point.mu.size)
         f = point.beta - dual_value(point.mu, low, high)
         while True:
-            d = price_step(A, point.shares, point.mu, low, high, radius, 10_000)
+            d = price_step(A, point.shares, point.mu, low, high, radius)
             change = math.sqrt(max(float(d @ C @ d), 0.0)) / point.tau
             reach = float(np.abs(d).max(initial=0.0))
             if change > self.tuning.bold:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
@@ -20,7 +20,8 @@ from scipy.sparse import csr_array, eye_array, vstack
 
 from fairmdp.backends.flow_lp import FlowLP
 from fairmdp.certificate import rounded
-from fairmdp.certificate.claim import certify_infeasible, certify_policy
+from fairmdp.certificate.claim import certify_infeasible, certify_policy, evaluate
+from fairmdp.certificate.facts import LongRun, proved_status
 from fairmdp.certificate.limits import factor_limit, reach_limit
 from fairmdp.chains.policy import policy_of
 from fairmdp.deadline import Deadline
@@ -184,6 +185,7 @@ class Programs:
         self._lp = FlowLP(problem, np.zeros(problem.mdp.n_pairs), extra=stretch, c_extra=-np.ones(2 * K))
         self._kept = set(range(K))
         self._stretch: tuple[Floats, Floats] | None = None
+        self._runs: list[LongRun] = []  # what is proved of the policies that came nearest
 
     def elastic(self, kept: Sequence[int]) -> Witness:
         """Witness of the least total break; the first one, of all quotas, is also that of the nearest."""
@@ -215,19 +217,37 @@ class Programs:
         for k in np.flatnonzero(owed & (problem.at_most < 1)).tolist():
             lp.add_cap(k, problem.at_most[k])  # on the share, not on what alpha's part leaves of it
         answer = lp.run()
-        return None if answer is None else Witness(answer.h, answer.mu)
+        if answer is None:
+            return None
+        self._keep(answer.x)
+        return Witness(answer.h, answer.mu)
 
     def stretch(self) -> tuple[Floats, Floats]:
         """What the first elastic program moved."""
         assert self._stretch is not None
+        self._keep(self.x)
         return self._stretch
 
     def first_met(self, problems: Sequence[Problem]) -> Problem | None:
-        """Solve the program once more, with other bounds, and believe what is proved of its policy."""
-        return next(filter(_meets, problems), None)
+        """Ask the policies that are known already, then solve the program once more, with other bounds."""
+        return first_met(problems, self._runs, _meets)
+
+    def _keep(self, x: Floats) -> None:
+        self._runs.append(evaluate(self._problem, policy_of(self._problem.mdp, x)).run)
+
+
+def first_met(
+    problems: Sequence[Problem], runs: Sequence[LongRun], meets: Callable[[Problem], bool]
+) -> Problem | None:
+    """The first problem that one of some policies is proved to meet, else the first that can be met."""
+    for problem in problems:
+        if any(proved_status(problem, run, math.inf, _USUAL_TOL) is Status.FEASIBLE for run in runs):
+            return problem
+    return next(filter(meets, problems), None)
 
 
 def _meets(problem: Problem) -> bool:
+    """Whether the policy of a linear program's answer is proved to be fair."""
     answer = None
     with suppress(SolverError):  # what cannot be solved is not proposed
         answer = FlowLP(problem, problem.mdp.r).run()

@@ -197,14 +197,17 @@ def shift(h: F8, H: F4, d: F8, out: F8) -> None:
 
 
 @njit(cache=True, nogil=True)
-def price_step(A: F8, g: F8, mu: F8, low: F8, high: F8, radius: float, most: int) -> F8:
-    """Minimise d'Ad/2 + g'd - sum_k b_k (mu + d)_k over |d| <= radius; returns d.
+def price_rounds(A: F8, g: F8, mu: F8, low: F8, high: F8, radius: float, d: F8, most: int) -> bool:
+    """Move each d_k to the minimum of d'Ad/2 + g'd - sum_k b_k (mu + d)_k over |d_k| <= radius, in turn.
 
-    b is low above 0 and high below it. By coordinates, until a round moves next to nothing.
+    b is low above 0 and high below it. Whether a round has moved next to nothing.
     """
     K = mu.size
-    d = np.zeros(K)
     slope = g.copy()  # g + A d
+    for k in range(K):
+        if d[k] != 0.0:
+            for m in range(K):
+                slope[m] += A[m, k] * d[k]
     for _ in range(most):
         largest, moved = 0.0, 0.0
         for k in range(K):
@@ -214,13 +217,14 @@ def price_step(A: F8, g: F8, mu: F8, low: F8, high: F8, radius: float, most: int
                 t = (low[k] - c) / A[k, k]
             elif high[k] < c:
                 t = (high[k] - c) / A[k, k]
-            change = min(max(t - mu[k], -radius), radius) - d[k]
+            to = min(max(t - mu[k], -radius), radius)
+            change = to - d[k]
             if change != 0.0:
-                d[k] += change
+                d[k] = to  # so that mu + d is 0 to the last digit where t is
                 for m in range(K):
-                    slope[m] += A[m, k] * change
+                    slope[m] += A[k, m] * change
             moved = max(moved, abs(change))
             largest = max(largest, abs(d[k]))
         if moved <= 1e-10 * largest:
-            break
-    return d
+            return True
+    return False
