@@ -220,7 +220,8 @@ def frontier_flaws(problem: Problem, k: int, bound: str, curve: Frontier) -> Ite
             most = truth(at, FAIR)  # where next to nothing more moves the whole chain, prices are 1e9
             if not best - near <= Fraction(upper) <= most + near:
                 yield f"a gain of {upper} at {value}, {float(best)} to {float(most)} in truth"
-    if (way * np.diff(slopes) > -1e-9 * np.abs(slopes).max(initial=0.0)).any():
+    steeper = np.maximum(np.abs(slopes[1:]), np.abs(slopes[:-1]))
+    if (way * np.diff(slopes) > -1e-9 * steeper).any():
         yield f"the slope does not change at each breakpoint: {slopes}"
     if curve.limit is not None and truth(curve.limit + way * 1e-6 * max(1.0, abs(curve.limit))) is not None:
         yield f"more than the limit {curve.limit} can be met"

@@ -74,6 +74,13 @@ def test_frontiers_end_where_the_optimum_is_proved(seed):
     assert breakpoints >= 1 and not wrong
 
 
+@pytest.mark.parametrize("seed", [863, 1766, 1815, 1834, 2130])
+def test_frontiers_on_whose_end_highs_has_no_verdict(seed):
+    """Nearly deterministic models, asked for the last value that can be met: whole numbers decide."""
+    _, breakpoints, wrong, _ = examine_frontier(seed)
+    assert breakpoints >= 2 and not wrong
+
+
 @pytest.mark.parametrize(
     "change, said",
     [

@@ -96,16 +96,20 @@ def test_interior_points_find_no_point_either():
 
 
 @pytest.mark.parametrize(
-    "verdicts, ending",
+    "verdicts, small, ending",
     [
-        (["kInfeasible", "kInfeasible"], None),
-        (["kInfeasible", "kUnknown", "kUnknown", "kSolveError", "kSolveError"], None),
-        (["kInfeasible", "kOptimal"], "solved"),
-        (["kUnknown", "kUnknown", "kUnknown", "kSolveError", "kSolveError"], SolverError),
+        (["kInfeasible", "kInfeasible"], 2000, None),
+        (["kInfeasible", "kUnknown", "kUnknown", "kSolveError", "kSolveError"], 2000, None),
+        (["kInfeasible", "kOptimal"], 0, "solved"),
+        (["kUnknown", "kUnknown", "kUnknown", "kSolveError", "kSolveError"], 42, "solved"),
+        (["kUnknown", "kUnknown", "kUnknown", "kSolveError", "kSolveError"], 41, SolverError),
     ],
 )
-def test_what_highs_says_is_doubted(verdicts, ending, monkeypatch):
-    """A verdict of infeasible is asked for twice; one that is never taken back counts, as a proof is due anyway."""
+def test_what_highs_says_is_doubted(verdicts, small, ending, monkeypatch):
+    """A verdict of infeasible is asked for twice; one that is never taken back counts, as a proof is due anyway.
+    Where there is none at all, whole numbers decide a program of 42 entries, and none that is called too large.
+    """
+    monkeypatch.setattr("fairmdp.backends.highs._SMALL", small)
     problem = scenarios.three_state()
     lp = FlowLP(problem, problem.mdp.r)
     lp.run()

@@ -77,16 +77,16 @@ class EndsLP:
         cost[: self._inner.size] -= self._shift
         self._scale = float(np.abs(cost).max()) or 1.0
         lp = linear_program(-cost / self._scale, matrix, low, high)
-        self._program = Program(lp, "simplex", deadline or Deadline(None))
+        first = np.unique(found.labels[self._place], return_index=True)[1]  # a row of flow in each component
+        self._program = Program(lp, "simplex", deadline or Deadline(None), implied=first.tolist())
 
     def run(self) -> EndsAnswer | None:
         """Solve; None means that HiGHS found no point."""
         if not self._program.solve():
             return None
-        highs, SA = self._program.highs, self._problem.mdp.n_pairs
-        solution = highs.getSolution()
-        columns = np.maximum(np.array(solution.col_value), 0.0) / self._n
-        duals = -np.array(solution.row_dual) * self._scale
+        point, SA = self._program.point, self._problem.mdp.n_pairs
+        columns = np.maximum(point.columns, 0.0) / self._n
+        duals = -point.row_duals * self._scale
         x, y = np.zeros(SA), np.zeros(SA)
         x[self._inner] = columns[: self._inner.size]
         y[self._moves] = columns[self._inner.size : self._inner.size + self._moves.size]
@@ -95,12 +95,12 @@ class EndsLP:
         at = self._place.size + self._found.count + self._found.n_nodes
         mu[self._in_mean] = 0.0 - duals[at : at + self._in_mean.size]
         each = 0.0 - duals[at + self._in_mean.size :]
-        objective = -highs.getInfo().objective_function_value * self._scale / self._n
+        objective = -point.cost * self._scale / self._n
         return EndsAnswer(
             objective=objective + self._shift,
             x=x, y=y, h=h, mu=mu,
             mu_each=self._each.table(each, self._problem.n_quotas, self._found.n_nodes),
-            iterations=self._program.iterations,
+            iterations=point.iterations,
         )  # fmt: skip
 
     def _matrix(self) -> csr_array:

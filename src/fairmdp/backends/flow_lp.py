@@ -77,7 +77,7 @@ class FlowLP:
             for bound in _row_bounds(problem.at_least, problem.at_most, self._n)
         )
         lp = linear_program(-c / self._cost_scale, columns, low, high)
-        self._program = Program(lp, algorithm, deadline or Deadline(None))
+        self._program = Program(lp, algorithm, deadline or Deadline(None), implied=(0,))
 
     def set_quota(self, k: int, at_least: float, at_most: float) -> None:
         """Change the bounds of one quota; the next run starts from the last basis."""
@@ -123,20 +123,20 @@ class FlowLP:
         return self.point() if self._program.solve() else None
 
     def point(self) -> Answer:
-        """Where HiGHS is: the optimum after a run, something on the way to it after one that was cut off."""
+        """Where the search is: at the optimum after a run, on the way to it after one that was cut off."""
         S, SA, K = self._sizes
-        solution, info = self._program.highs.getSolution(), self._program.highs.getInfo()
-        columns = np.array(solution.col_value) / self._n
-        duals = -np.array(solution.row_dual) * self._cost_scale
+        point = self._program.point
+        columns = point.columns / self._n
+        duals = -point.row_duals * self._cost_scale
         mu = 0.0 - duals[S + 1 : S + 1 + K]
         np.subtract.at(mu, list(self._capped.values()), duals[list(self._capped)])
         return Answer(
-            objective=self._cost_shift - info.objective_function_value * self._cost_scale / self._n,
+            objective=self._cost_shift - point.cost * self._cost_scale / self._n,
             x=np.maximum(columns[:SA], 0.0),
             extra=columns[SA:],
             h=duals[:S],
             mu=mu,
-            iterations=self._program.iterations,
+            iterations=point.iterations,
         )
 
     def find(self) -> Answer:

@@ -1,8 +1,12 @@
-"""A linear program in HiGHS: how it is asked, asked again where it errs, and stopped in time."""
+"""A linear program in HiGHS: how it is asked, asked again where it errs, and stopped in time.
+
+Of a small program on which HiGHS has no verdict whichever way it is asked, whole numbers have one.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import highspy
@@ -10,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array, sparray
 
+from fairmdp.backends.small_lp import Point, least_cost
 from fairmdp.deadline import Deadline, OutOfTimeError
 from fairmdp.errors import SolverError
 from fairmdp.model.checks import Floats
@@ -33,6 +38,7 @@ _WAYS_OUT_OF_THE_INTERIOR: tuple[dict[str, Any], ...] = (  # interior points end
     {"solver": "simplex", "presolve": "off"},
     {"solver": "simplex", "simplex_scale_strategy": 0},
 )
+_SMALL = 2_000  # entries of a program that is solved in whole numbers within a second
 _NO_POINT = (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible)
 
 
@@ -72,10 +78,16 @@ def linear_program(
 
 
 class Program:
-    """One linear program, whose bounds may be changed between runs; the next starts from the last basis."""
+    """One linear program, whose bounds may be changed between runs; the next starts from the last basis.
 
-    def __init__(self, lp: highspy.HighsLp, algorithm: Algorithm, deadline: Deadline) -> None:
-        self.algorithm, self._deadline = algorithm, deadline
+    Rows that are implied by the others, but for rounding errors, may be named.
+    """
+
+    def __init__(
+        self, lp: highspy.HighsLp, algorithm: Algorithm, deadline: Deadline, implied: Sequence[int] = ()
+    ) -> None:
+        self.algorithm, self._deadline, self._implied = algorithm, deadline, implied
+        self._whole: Point | None = None  # where whole numbers had to decide
         self.highs = quiet(
             solver=algorithm, run_crossover="off", primal_feasibility_tolerance=_TOL,
             dual_feasibility_tolerance=_TOL,
@@ -84,6 +96,7 @@ class Program:
 
     def solve(self) -> bool:
         """Solve; False means that HiGHS found no point within the bounds (which proves nothing yet)."""
+        self._whole = None
         self._run_in_time()
         said = [self.highs.getModelStatus()]
         for way in _OTHER_WAYS if self.algorithm == "simplex" else _WAYS_OUT_OF_THE_INTERIOR:
@@ -93,9 +106,25 @@ class Program:
             said.append(self.highs.getModelStatus())
         if said[-1] == _SOLVED:
             return True
-        if not any(status in _NO_POINT for status in said):
+        if any(status in _NO_POINT for status in said):
+            return False
+        if self.highs.getNumRow() * self.highs.getNumCol() > _SMALL:
             raise SolverError(f"HiGHS stopped with {self.highs.modelStatusToString(said[-1])}")
-        return False
+        self._whole = self._in_whole_numbers()
+        return self._whole is not None
+
+    @property
+    def point(self) -> Point:
+        """The optimum after a run, something on the way to it after one that was cut off."""
+        if self._whole is not None:
+            return self._whole
+        solution, info = self.highs.getSolution(), self.highs.getInfo()
+        return Point(
+            np.array(solution.col_value),
+            np.array(solution.row_dual),
+            info.objective_function_value,
+            int(info.simplex_iteration_count + info.ipm_iteration_count + info.pdlp_iteration_count),
+        )
 
     @property
     def basis(self) -> Basis:
@@ -110,11 +139,19 @@ class Program:
         given.col_status, given.row_status, given.valid = statuses[:columns], statuses[columns:], True
         self.highs.setBasis(given)
 
-    @property
-    def iterations(self) -> int:
-        """Iterations of the last run."""
-        info = self.highs.getInfo()
-        return int(info.simplex_iteration_count + info.ipm_iteration_count + info.pdlp_iteration_count)
+    def _in_whole_numbers(self) -> Point | None:
+        lp = self.highs.getLp()
+        columns = lp.a_matrix_.value_, lp.a_matrix_.index_, lp.a_matrix_.start_
+        matrix = csc_array(columns, shape=(lp.num_row_, lp.num_col_)).toarray()
+        rows = np.delete(np.arange(lp.num_row_), self._implied)
+        low, high = np.array(lp.row_lower_)[rows], np.array(lp.row_upper_)[rows]
+        cost, check = np.array(lp.col_cost_), self._deadline.check
+        found = least_cost(cost, matrix[rows], low, high, room=_TOL, check=check)
+        if found is None:
+            return None
+        duals = np.zeros(lp.num_row_)
+        duals[rows] = found.row_duals
+        return found._replace(row_duals=duals)
 
     def _run_afresh(self, **options: Any) -> None:
         """Solve without what is known, with some options changed for this time."""

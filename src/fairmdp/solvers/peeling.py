@@ -195,6 +195,6 @@ def best_mixture(problem: Problem, peeled: Peeled, deadline: Deadline) -> Floats
     program = Program(linear_program(-cost, matrix, low, high), "simplex", deadline)
     if not program.solve():
         return None
-    weights = np.array(program.highs.getSolution().col_value)[:M]
+    weights = program.point.columns[:M]
     weights = np.where(weights > _AT_LEAST, weights, 0.0)
     return weights / weights.sum()
