@@ -6,7 +6,7 @@ Process CPU time, one thread, best of several interleaved repetitions in one pro
 the paper's three-state MDP; the others have 6 actions and 10 uniform random successors. ``loose``: rho =
 .5/n. ``tight``: sum rho = .9 and 70 % of the states start exactly at their quota. ``bare`` is the floor: the
 five random draws, the record and the alias line of a random pair, and one exponential, independent
-from step to step. ``batch`` is a minibatch of as many samples as pairs, per sample (both gradients).
+from step to step.
 
 Limitations: absolute numbers move by 10-40 % on a shared machine, more where memory bound (6e5 pairs and
 up); ratios within one row were measured side by side.
@@ -27,8 +27,8 @@ from fairmdp.mirror import lazy, tables
 from fairmdp.mirror.lazy_start import start_lazy
 from fairmdp.mirror.primitives import stream, uniform
 
-RATIOS = [("dense", "lazy"), ("lazy", "bare"), ("lazy", "batch")]
-FIELDS = ["pairs", "quotas", "bare", "lazy", "dense", "batch", *(f"{a}_over_{b}" for a, b in RATIOS)]
+RATIOS = [("dense", "lazy"), ("lazy", "bare")]
+FIELDS = ["pairs", "quotas", "bare", "lazy", "dense", *(f"{a}_over_{b}" for a, b in RATIOS)]
 NO_DRAWS = np.zeros((0, 4), dtype=np.int64)
 ACTIONS, SUCCESSORS = 6, 10
 
@@ -98,10 +98,8 @@ def measure(pairs, kind, repeat, seed=0):
     model = tables.build_model(*mdp, s_of, n)
     state = start_lazy(model, rho, x, n, key)
     dense = tables.start_dense(model, owed, x, n, key)
-    batch = tables.start_batch(owed, x, n, n, pairs, key)
     steps = max(1_000_000, 2 * pairs)  # at least two epochs: the rebuilds are part of the price
     dense_steps = max(3, min(1_000_000, 20_000_000 // pairs))
-    rounds = max(1, 300_000 // pairs)
     eta_x, eta_lam, lam_max = 0.1 / pairs if pairs > 6 else 0.01, 0.01, 100.0
     tasks = {
         "bare": (lambda: bare_run(state.key, state.pair, state.alias, steps), steps),
@@ -109,10 +107,6 @@ def measure(pairs, kind, repeat, seed=0):
         "dense": (
             lambda: mirror.dense_run(model, owed, dense, dense_steps, eta_x, eta_lam, lam_max),
             dense_steps,
-        ),
-        "batch": (
-            lambda: mirror.batch_run(model, owed, batch, rounds, eta_x, eta_lam, lam_max),
-            rounds * pairs,
         ),
     }
     best = dict.fromkeys(tasks, np.inf)
@@ -133,7 +127,6 @@ def compile_all():
     state = start_lazy(model, rho, x, 4, key)
     lazy.lazy_run(state, 10, 0.01, 0.01, 1.0, NO_DRAWS)
     mirror.dense_run(model, owed, tables.start_dense(model, owed, x, 4, key), 10, 0.01, 0.01, 1.0)
-    mirror.batch_run(model, owed, tables.start_batch(owed, x, 4, 4, 24, key), 1, 0.01, 0.01, 1.0)
     bare_run(state.key, state.pair, state.alias, 10)
     return time.perf_counter() - begin
 

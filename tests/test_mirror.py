@@ -113,8 +113,8 @@ def test_batches_of_a_known_model():
     assert solution.gain == pytest.approx(solve(GARNET).gain, abs=0.02)
     assert solution.counters["samples"] <= 2 * 16 * 20_000 + 100 * GARNET.mdp.n_pairs
     crossing = [Quota("a", states=range(8), at_least=0.4), Quota("b", states=range(5, 14), at_least=0.4)]
-    with pytest.raises(ProblemError, match="disjoint quotas, these are crossing"):
-        solve_mirror(Problem(GARNET.mdp, crossing), steps=1000, batch=4)
+    crossed = solve_mirror(Problem(GARNET.mdp, crossing), steps=5000, batch=4)
+    assert crossed.worst_slack > -0.05 and crossed.method == "mirror"
 
 
 def test_rewards_of_any_scale_give_the_same_policy():

@@ -16,7 +16,7 @@ from scipy.stats import ttest_ind
 from fairmdp import Chain, ProblemError, scenarios
 from fairmdp.cli.reproduce import reproduce as command
 from fairmdp.mirror import experiments as reproduce
-from fairmdp.mirror.saddle import gap
+from fairmdp.mirror.polytope import gap
 from fairmdp.views import plots
 
 # One worker makes the runs that many tests look at.

@@ -5,8 +5,7 @@ import pytest
 from scipy.optimize import linprog, minimize
 
 from fairmdp import MDP, Problem, ProblemError, Quota, scenarios, solve_lp
-from fairmdp.mirror.polytope import QuotaPolytope
-from fairmdp.mirror.saddle import gap
+from fairmdp.mirror.polytope import QuotaPolytope, gap
 
 KINDS = {
     "states": "disjoint",

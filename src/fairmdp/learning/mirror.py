@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import count
+from typing import Any
 
 import numpy as np
 
@@ -102,7 +103,7 @@ def learn_mirror(
         settings, low, span = pilot_steps(checked, shell, polytope, samples, for_pilot)
     pilot, per_step = checked.samples, 2 * batch
     steps = max((samples - pilot) // per_step, 1)
-    run = _RecordedRun(BatchRun(checked, shell, polytope, batch, low, span, for_run), seen)
+    run = _RecordedRun(seen, checked, shell, polytope, batch, low, span, for_run)
     pieces = count(1)
     history: list[Round] = []
 
@@ -131,26 +132,25 @@ def learn_mirror(
     return found.ended(finished=learned.finished, started=started, history=history)
 
 
-class _RecordedRun:
+class _RecordedRun(BatchRun):
     """A run whose checkpoints hold what was counted as well; those of 0.1 have no counts, and go on."""
 
-    def __init__(self, run: BatchRun, seen: Tally) -> None:
-        self.name, self.start, self.samples_per_step = run.name, run.start, run.samples_per_step
-        self.sums = run.sums
-        self._run, self._seen, self._begun = run, seen, False
+    def __init__(self, seen: Tally, *how: Any) -> None:
+        super().__init__(*how)
+        self._seen, self._begun = seen, False
 
     def advance(self, steps: int, settings: Steps) -> None:
         self._begun = True
-        self._run.advance(steps, settings)
+        super().advance(steps, settings)
 
     def state(self) -> Arrays:
         if not self._begun:  # what the run is known by
-            return self._run.state()
+            return super().state()
         counts = counts_to_arrays(self._seen.counts)
-        return {**self._run.state(), **{_COUNTS + name: array for name, array in counts.items()}}
+        return {**super().state(), **{_COUNTS + name: array for name, array in counts.items()}}
 
     def restore(self, state: Arrays) -> None:
-        self._run.restore(state)
+        super().restore(state)
         if f"{_COUNTS}keys" in state:
             own = (name for name in state if name.startswith(_COUNTS))
             self._seen.counts = counts_from_arrays({name.removeprefix(_COUNTS): state[name] for name in own})

@@ -1,7 +1,6 @@
 from . import experiments, lazy, lazy_start
 from .batch import MirrorSweep, mirror_sweep
-from .polytope import QuotaPolytope
-from .saddle import gap
+from .polytope import QuotaPolytope, gap
 from .solve import Learned, Options, certified, learn_model, solve_mirror
 from .steps import PUBLISHED, Steps, Theory, theory
 

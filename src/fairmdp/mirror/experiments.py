@@ -37,10 +37,9 @@ from fairmdp.chains.chain import Chain
 from fairmdp.chains.policy import policy_of
 from fairmdp.errors import ProblemError
 from fairmdp.mirror import kernels, tables
-from fairmdp.mirror.polytope import QuotaPolytope
+from fairmdp.mirror.polytope import QuotaPolytope, gap
 from fairmdp.mirror.primitives import stream
 from fairmdp.mirror.runs import in_threads, tabulate
-from fairmdp.mirror.saddle import gap
 from fairmdp.mirror.solve import learn_model
 from fairmdp.model.checks import Floats, Ints
 from fairmdp.model.mdp import MDP

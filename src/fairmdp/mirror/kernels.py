@@ -19,9 +19,9 @@ pairs whose smallest set is the same (laminar, form 3), or the pairs with the sa
 (overlapping, form 4). Units partition the pairs: pairs without a quota form units with ``rho == 0``.
 
 What is here: the projection (`multipliers`), plain runs with their own draws (`dense_run`, the reference,
-and `dense_run_any`), minibatches of a known model (`batch_run`) or of any simulator (`propose`,
-`take_answers`), and the experiments of the paper on given uniforms (`run_protocol`, both published
-variants). For large models with disjoint quotas there is `lazy`.
+and `dense_run_any`), minibatches of any simulator (`propose`, `take_answers`), and the experiments of the
+paper on given uniforms (`run_protocol`, both published variants). For large models with disjoint quotas
+there is `lazy`.
 """
 
 import numpy as np
@@ -31,7 +31,6 @@ from fairmdp.mirror.primitives import (
     DEEP,
     DRAWS_PER_STEP,
     F8,
-    I4,
     I8,
     OPTIONS,
     U8,
@@ -358,15 +357,6 @@ def propose(x: F8, key: U8, clock: I8, uniform_pairs: I8, x_pairs: I8) -> None:
 
 
 @njit(**OPTIONS)
-def simulate(row: I8, alias: F8, alias_i: I4, pairs: I8, key: U8, clock: I8, s_next: I8) -> None:
-    """Next states of the queried pairs from the alias table (a model of pairs in their own order)."""
-    n = clock[0]
-    for k in range(pairs.size):
-        s_next[k] = next_state(row, alias, alias_i, pairs[k], uniform(key, n + k))
-    clock[0] += pairs.size
-
-
-@njit(**OPTIONS)
 def tilt(b: Batch, s_of: I8, unit_of: I8, eta_x: float, eta_lam: float, lam_max: float) -> None:
     """Apply the answers in ``b``: x and lam against the mean slopes; leaves exp(logx) and unit masses.
 
@@ -420,22 +410,6 @@ def take_answers(
     tilt(b, s_of, unit_of, eta_x, eta_lam, lam_max)
     _multipliers(quotas, b.scratch)
     scale(b, unit_of)
-
-
-@njit(**OPTIONS)
-def batch_run(
-    model: Model, quotas: Quotas, b: Batch, steps: int, eta_x: float, eta_lam: float, lam_max: float
-) -> None:
-    """``steps`` minibatch steps on a known model under disjoint quotas, in place; pairs by position."""
-    for _ in range(steps):
-        propose(b.x, b.key, b.clock, b.uniform_pairs, b.x_pairs)
-        simulate(model.row, model.alias, model.alias_i, b.uniform_pairs, b.key, b.clock, b.s_next)
-        simulate(model.row, model.alias, model.alias_i, b.x_pairs, b.key, b.clock, b.s_next2)
-        for k in range(b.reward.size):
-            b.reward[k] = model.r[b.uniform_pairs[k]]
-        tilt(b, model.s_of, model.unit, eta_x, eta_lam, lam_max)
-        fill_blocks(b.scratch.Y, quotas.rho, b.scratch.mult)
-        scale(b, model.unit)
 
 
 # --- the protocol of the experiments (docs/paper.md): given uniforms --------------------------------

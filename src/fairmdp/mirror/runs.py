@@ -7,12 +7,11 @@ import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from fairmdp import mirror
-from fairmdp.errors import ProblemError
 from fairmdp.mirror import kernels, tables
 from fairmdp.mirror.polytope import QuotaPolytope
 from fairmdp.mirror.primitives import stream
@@ -29,21 +28,6 @@ T = TypeVar("T")
 
 _DENSE_PAIRS = 50  # below this the dense kernel is the quicker one
 _NO_RECORD = np.zeros((0, 4), np.int64)
-
-
-class Run(Protocol):
-    """One run: `advance` makes steps, `sums` reads the sums of iterates so far, `state` is a checkpoint."""
-
-    name: str
-    start: Floats
-    samples_per_step: int
-    sums: Sums
-
-    def advance(self, steps: int, settings: Steps) -> None: ...
-
-    def state(self) -> Arrays: ...
-
-    def restore(self, state: Arrays) -> None: ...
 
 
 class KernelRun:
@@ -81,31 +65,30 @@ def tabulate(mdp: MDP, polytope: QuotaPolytope, r: Floats) -> tables.Model:
     return tables.build_model(indptr, P.indices, P.data, r, mdp.s_of, polytope.unit_of, polytope.n_units)
 
 
-def model_run(mdp: MDP, polytope: QuotaPolytope, r: Floats, batch: int, seed: np.random.SeedSequence) -> Run:
-    """Return a run on a known model with rewards r, by the quicker kernel."""
+def model_run(mdp: MDP, polytope: QuotaPolytope, r: Floats, seed: np.random.SeedSequence) -> KernelRun:
+    """Return a run on a known model with rewards r, one sample for each estimate, by the quicker kernel."""
     model, key = tabulate(mdp, polytope, r), stream(seed)
-    S = mdp.n_states
-    if batch > 1:
-        if polytope.kind != "disjoint":
-            raise ProblemError(f"batches of a known model take disjoint quotas, these are {polytope.kind}")
-        return _batch_run(model, polytope, S, key, batch)
     if polytope.kind == "disjoint" and mdp.n_pairs > _DENSE_PAIRS:
-        return _lazy_run(model, polytope, S, key)
-    return _dense_run(model, polytope, S, key)
+        return _lazy_run(model, polytope, mdp.n_states, key)
+    return _dense_run(model, polytope, mdp.n_states, key)
 
 
-def _dense_run(model: tables.Model, polytope: QuotaPolytope, n_states: int, key: Any) -> Run:
+def _dense_run(model: tables.Model, polytope: QuotaPolytope, n_states: int, key: Any) -> KernelRun:
     """The plain kernel: O(SA) per step, any quotas."""
     quotas = polytope.quotas
     state = tables.start_dense(model, quotas, polytope.start, n_states, key)
     kernel = kernels.dense_run if polytope.kind == "disjoint" else kernels.dense_run_any
     advance = partial(kernel, model, quotas, state)
-    return KernelRun(
-        "dense", polytope.start, 1, _kept(state, tables.DENSE_STATE), advance, _by_position(model, state)
-    )
+
+    def sums() -> tuple[Floats, Floats]:
+        x = np.empty(model.order.size)
+        x[model.order] = state.x_sum
+        return x, state.lam_sum.copy()
+
+    return KernelRun("dense", polytope.start, 1, _kept(state, tables.DENSE_STATE), advance, sums)
 
 
-def _lazy_run(model: tables.Model, polytope: QuotaPolytope, n_states: int, key: Any) -> Run:
+def _lazy_run(model: tables.Model, polytope: QuotaPolytope, n_states: int, key: Any) -> KernelRun:
     """The sublinear kernel: O(log SA) per step, disjoint quotas."""
     lazy, lazy_start = mirror.lazy, mirror.lazy_start  # loaded, and compiled, where they are used
     state = lazy_start.start_lazy(model, polytope.quotas.rho, polytope.start, n_states, key)
@@ -120,15 +103,6 @@ def _lazy_run(model: tables.Model, polytope: QuotaPolytope, n_states: int, key: 
         return x_sum, lam_sum
 
     return KernelRun("lazy", polytope.start, 1, _kept(state, lazy.LAZY_STATE), advance, sums)
-
-
-def _batch_run(model: tables.Model, polytope: QuotaPolytope, n_states: int, key: Any, batch: int) -> Run:
-    """Steps with the mean of a batch of samples of a known model."""
-    quotas, start = polytope.quotas, polytope.start
-    state = tables.start_batch(quotas, start[model.order], n_states, polytope.n_units, batch, key)
-    advance = partial(kernels.batch_run, model, quotas, state)
-    kept, sums = _kept(state, tables.BATCH_STATE), _by_position(model, state)
-    return KernelRun("batch", start, batch, kept, advance, sums)
 
 
 class BatchRun(KernelRun):
@@ -178,17 +152,6 @@ class BatchRun(KernelRun):
 
 def _kept(state: NamedTuple, names: Iterable[str]) -> Arrays:
     return {name: getattr(state, name) for name in names}
-
-
-def _by_position(model: tables.Model, state: tables.Dense | tables.Batch) -> Sums:
-    """How the sums of a run are read that keeps pairs in the order of the model's tables."""
-
-    def sums() -> tuple[Floats, Floats]:
-        x = np.empty(model.order.size)
-        x[model.order] = state.x_sum
-        return x, state.lam_sum.copy()
-
-    return sums
 
 
 def in_threads(task: Callable[[S], T], arguments: Iterable[S], workers: int | None = None) -> list[T]:

@@ -29,7 +29,7 @@ from fairmdp.deadline import Stop
 from fairmdp.errors import ProblemError, SimulatorError
 from fairmdp.mirror.checkpoint import Checkpoint
 from fairmdp.mirror.polytope import QuotaPolytope
-from fairmdp.mirror.runs import Arrays, Run, model_run
+from fairmdp.mirror.runs import Arrays, BatchRun, KernelRun, model_run
 from fairmdp.mirror.steps import Steps, pilot_steps
 from fairmdp.model.checks import Floats, ReadOnly, check_count
 from fairmdp.model.mdp import MDP
@@ -145,7 +145,10 @@ def learn_model(
     if settings is None:
         settings, _, _ = pilot_steps(checked, mdp, polytope, 2 * steps * batch, for_pilot)
     low, span = float(mdp.r.min()), float(np.ptp(mdp.r)) or 1.0
-    run = model_run(mdp, polytope, (mdp.r - low) / span, batch, for_run)
+    if batch == 1:
+        run = model_run(mdp, polytope, (mdp.r - low) / span, for_run)
+    else:
+        run = BatchRun(checked, mdp, polytope, batch, low, span, for_run)
     settings, options = settings.for_batch(batch), options or Options()
     return drive(run, mdp, polytope, settings, steps, span, checked.samples, started, options), run.name
 
@@ -170,7 +173,7 @@ def certified(problem: Problem, polytope: QuotaPolytope, learned: Learned, *, to
 class _Average:
     """Weighted average of the iterates, piece by piece; with the run's own state it is a checkpoint."""
 
-    def __init__(self, run: Run, average: Average, steps: int) -> None:
+    def __init__(self, run: KernelRun, average: Average, steps: int) -> None:
         self._run, self._weight = run, _weights(average)
         x_sum, lam_sum = run.sums()
         self.bounds = np.linspace(0, steps, min(_CHUNKS, steps) + 1).astype(np.int64)
@@ -218,7 +221,7 @@ _AVERAGE_STATE = ("x", "lam", "x_last", "lam_last", "counts")
 
 
 def drive(
-    run: Run,
+    run: KernelRun,
     mdp: MDP,
     polytope: QuotaPolytope,
     settings: Steps,
