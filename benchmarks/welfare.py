@@ -27,8 +27,7 @@ from tests.models import random_problem
 import fairmdp as fm
 from fairmdp import Problem, Utility, scenarios
 from fairmdp.certificate.welfare import Asked
-from fairmdp.model.objective_text import objective_text
-from fairmdp.model.objectives import Entropy, Gini, needs_nonnegative
+from fairmdp.model.objectives import Entropy, Gini, needs_nonnegative, objective_text
 
 NASH, DELAY = fm.alpha_fair(1), fm.alpha_fair(2)
 OBJECTIVES = {

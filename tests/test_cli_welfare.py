@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fairmdp as fm
-from fairmdp.model.objective_text import objective_text
+from fairmdp.model.objectives import objective_text
 
 THREE, JOBS = fm.scenarios.three_state(), fm.scenarios.jobs()
 

@@ -6,7 +6,7 @@ from endings import endings, falling_apart, mean_gain, random_policy
 
 import fairmdp as fm
 from fairmdp import views
-from fairmdp.views.document import solution_view
+from fairmdp.views.html import solution_view
 
 
 def road(*, expected=False, start="crossing", **bounds):

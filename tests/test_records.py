@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from fairmdp import MDP, Chain, Log, Policy, Problem, ProblemError, Quota, learn, record, scenarios, solve
 from fairmdp.cli import cli
 from fairmdp.learning.counts import Counts
-from fairmdp.learning.part import Part, well_tried
+from fairmdp.learning.records import Part, well_tried
 
 ROWS = {
     "state": ["day", "night", "day", "day"], "action": ["work", "sleep", "work", "rest"],

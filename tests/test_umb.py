@@ -11,7 +11,7 @@ from umb_files import CTMC, FILES, MDP, system, tar_of
 
 import fairmdp as fm
 from fairmdp import FormatError
-from fairmdp.io.umb_variables import state_names
+from fairmdp.io.umb import state_names
 
 
 def loaded(folder, data, reward=None):

@@ -41,7 +41,7 @@ from .frontiers import (
 )
 from .io import load, load_world, save
 from .io.gym_model import from_gymnasium
-from .io.strategy import save_strategy
+from .io.policy_files import save_strategy
 from .learning.certify import certify
 from .learning.estimate import CertifiedPolicy, Estimate
 from .learning.learn import learn
@@ -49,21 +49,18 @@ from .learning.mirror import learn_mirror
 from .learning.plugin import learn_plugin
 from .learning.record import record
 from .learning.records import learn_records
-from .learning.simulate import Simulation, simulate
+from .learning.simulate import Simulation, simulate, surprises
 from .learning.simulators import EnvironmentSimulator, FunctionSimulator
-from .learning.surprises import surprises
 from .learning.world import WorldEstimate, count_transitions, learn_world
 from .mirror.batch import mirror_sweep
 from .mirror.solve import solve_mirror
 from .model.mdp import MDP
-from .model.objective_text import parse_objective
-from .model.objectives import alpha_fair, atkinson, entropy, gini, leximin, max_min
+from .model.objectives import alpha_fair, atkinson, entropy, gini, leximin, max_min, parse_objective
 from .model.problem import Problem
-from .model.quota import Quota
+from .model.quota import Quota, Utility
 from .model.quota_text import parse_quota, parse_quotas
 from .model.simulator import Simulator
 from .model.tables import quotas_from_table
-from .model.utility import Utility
 from .online import AgentReport, OnlineAgent, OnlineRun, SafeStart, learn_start, run_online
 from .policy.policy import Policy
 from .records import Log

@@ -22,9 +22,9 @@ from fairmdp.errors import ProblemError
 from fairmdp.learning import counts_of, learn_records
 from fairmdp.learning.counts import Counts, Seed, seed_stream
 from fairmdp.learning.estimate import Estimate
-from fairmdp.learning.part import Part, well_tried
 from fairmdp.learning.plugin import check_delta
 from fairmdp.learning.posterior import affordable_draws
+from fairmdp.learning.records import Part, well_tried
 from fairmdp.model.checks import Floats, ReadOnly
 from fairmdp.model.quota import Quota
 from fairmdp.policy.policy import Policy

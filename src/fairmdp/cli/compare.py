@@ -19,7 +19,7 @@ from fairmdp.cli.options import (
     seed_option,
 )
 from fairmdp.cli.words import Count
-from fairmdp.model.objective_text import PRINCIPLES
+from fairmdp.model.objectives import PRINCIPLES
 
 
 @dataclass(frozen=True)

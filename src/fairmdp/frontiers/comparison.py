@@ -11,8 +11,7 @@ import numpy as np
 from fairmdp.certificate.readout import Readout, readout
 from fairmdp.chains.policy import uniform_policy
 from fairmdp.errors import ProblemError
-from fairmdp.model.objective_text import objective_text, parse_objective
-from fairmdp.model.objectives import Objective
+from fairmdp.model.objectives import Objective, objective_text, parse_objective
 from fairmdp.model.problem import Problem
 from fairmdp.policy.policy import Policy
 from fairmdp.solution.solution import Solution, Status

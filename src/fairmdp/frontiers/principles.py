@@ -10,8 +10,7 @@ import numpy as np
 
 from fairmdp.errors import ProblemError
 from fairmdp.model.checks import Floats, ReadOnly, numeric
-from fairmdp.model.objective_text import objective_text
-from fairmdp.model.objectives import AlphaFair, Atkinson, Objective, alpha_fair
+from fairmdp.model.objectives import AlphaFair, Atkinson, Objective, alpha_fair, objective_text
 from fairmdp.model.problem import Problem
 from fairmdp.solution.welfare import WelfareSolution
 from fairmdp.tables import Table

@@ -11,10 +11,9 @@ from . import (
     umb,
 )
 from .gym_model import from_gymnasium
-from .policy_files import read_kept, read_policy
+from .policy_files import read_kept, read_policy, save_strategy
 from .problem_files import is_world, load, load_world, save
 from .source import Source, number, parse_like, whole
-from .strategy import save_strategy
 
 __all__ = [
     "Source",

@@ -1,4 +1,4 @@
-"""Policies from any file that holds one: ours, solutions and estimates, strategies of PRISM and of Storm.
+"""Policies as files: read from any that holds one, and written as strategies of PRISM and of Storm.
 
 Storm writes a list with the choices of each state, PRISM a line for every state::
 
@@ -7,19 +7,25 @@ Storm writes a list with the choices of each state, PRISM a line for every state
 
 What stands in either for a state is its name, or its number where the model has no names. Storm says
 ``action-label`` under ``origin``, or ``labels``; else ``index`` is the number of the pair in the model.
+
+Neither format can draw a policy when a run begins, so a mixture is written as a file for each policy,
+``policy.1.txt``, ``policy.2.txt``, ...
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
+from collections.abc import Iterator
 from os import PathLike
 from typing import Any
 
 import numpy as np
 
 from fairmdp.errors import FormatError, ProblemError
-from fairmdp.files import naming, read_bytes
+from fairmdp.files import naming, read_bytes, write_together
+from fairmdp.model.checks import Floats
 from fairmdp.model.columns import SPREADSHEETS
 from fairmdp.model.mdp import MDP
 from fairmdp.model.problem import Problem
@@ -165,3 +171,59 @@ def _text(path: str) -> str:
         return read_bytes(path, MAX_BYTES).decode()
     except UnicodeDecodeError:
         raise FormatError("it is not UTF-8 text") from None
+
+
+def save_strategy(problem: Problem, solution: Solution, path: str | PathLike[str]) -> tuple[str, ...]:
+    """Write the policy of a solution for PRISM, or for Storm where the name ends in ``.json``, atomically.
+
+    Returns
+    -------
+    tuple of str
+        What was written: `path`, or of a mixture a file for each of its policies, with its number before
+        the ending.
+
+    Raises
+    ------
+    ProblemError
+        The solution has no policy, or belongs to another model.
+    FormatError
+        The file cannot be written.
+    """
+    path = os.fsdecode(path)
+    if not solution.has_policy:
+        raise ProblemError(f"there is no policy to write: {solution.status.meaning}")
+    if solution.policy.shape != (problem.mdp.n_pairs,):
+        raise ProblemError(
+            f"the solution has {solution.policy.size} state-action pairs, the problem {problem.mdp.n_pairs}"
+        )
+    policy = Policy.of(problem, solution)
+    stem, ending = os.path.splitext(path)
+    numbers = range(1, len(policy.parts) + 1) if policy.is_mixture else ()
+    paths = [f"{stem}.{m}{ending}" for m in numbers] or [path]
+    lines = _storm_lines if path.lower().endswith(".json") else _prism_lines
+    write_together({name: lines(problem.mdp, part) for name, part in zip(paths, policy.parts, strict=True)})
+    return tuple(paths)
+
+
+def _prism_lines(mdp: MDP, policy: Floats) -> Iterator[str]:
+    for s, pairs in _used(mdp, policy):
+        state = f"({mdp.states[s]})" if mdp.states else str(s)
+        mix = [f"{float(policy[i])!r}:{mdp.action_name(i)}" for i in pairs]
+        yield f"{state}={mdp.action_name(pairs[0]) if len(pairs) == 1 else '+'.join(mix)}"
+
+
+def _storm_lines(mdp: MDP, policy: Floats) -> Iterator[str]:
+    yield "["
+    for s, pairs in _used(mdp, policy):
+        state: Any = {"state": mdp.states[s]} if mdp.states else s
+        choices = [{"index": i, "labels": [mdp.action_name(i)], "prob": float(policy[i])} for i in pairs]
+        yield json.dumps({"s": state, "c": choices}) + ("," if s + 1 < mdp.n_states else "")
+    yield "]"
+
+
+def _used(mdp: MDP, policy: Floats) -> Iterator[tuple[int, list[int]]]:
+    """States, and the pairs of each that the policy uses."""
+    used = np.flatnonzero(policy > 0)
+    ends = np.searchsorted(used, mdp.pair_ptr)
+    for s in range(mdp.n_states):
+        yield s, used[ends[s] : ends[s + 1]].tolist()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from os import PathLike
 from types import ModuleType
 
@@ -33,11 +33,17 @@ _FORMATS = {
 
 
 _WORLD_FORMATS = {".toml": "toml_world", ".npz": "npz_world"}
-_WRITTEN = (".toml", ".npz", ".tra", ".drn")
+_WRITTEN = {ending: _FORMATS[ending] for ending in (".toml", ".npz", ".tra", ".drn")}
 _CHOOSING = (".tra", ".drn", ".umb")
 _HEAD_OF_WORLD = re.compile(rb"^\s*fairmdp_world\s*=", re.MULTILINE)
 TABLES = (".csv", ".tsv", ".parquet")
 LANGUAGES = (".prism", ".nm", ".pm", ".sm", ".jani")
+
+_READ_ONLY = {
+    **dict.fromkeys(TABLES, "tables of transitions are read, and not written\n  save as .toml or .npz"),
+    **dict.fromkeys(LANGUAGES, "models in a language are read, and not written\n  save as .drn or .tra"),
+    ".umb": "UMB files are read, and not written\n  save as .drn, which Storm turns into UMB",
+}
 
 
 def load(
@@ -148,26 +154,23 @@ def save(problem: Problem | World, path: str | PathLike[str]) -> None:
     path = os.fsdecode(path)
     with naming(path):
         if isinstance(problem, Problem):
-            _format_of(path, offered=_WRITTEN).write(problem, path)
+            _format_of(path, _WRITTEN).write(problem, path)
         else:
             _format_of(path, _WORLD_FORMATS, "worlds").write(problem, path)
 
 
-def _format_of(
-    path: str,
-    formats: Mapping[str, str] = _FORMATS,
-    called: str = "problems",
-    offered: Iterable[str] | None = None,
-) -> ModuleType:
+def _format_of(path: str, formats: Mapping[str, str] = _FORMATS, called: str = "problems") -> ModuleType:
     """Module of the format that a name's ending says; a message offers those that will do."""
     ending = os.path.splitext(path)[1].lower()
+    if formats is _WRITTEN and ending in _READ_ONLY:
+        raise FormatError(_READ_ONLY[ending])
     if ending not in formats:
         what = f"the ending {ending!r} is not a format of {called}" if ending else "the name has no ending"
         advice = ""
         if ending in SPREADSHEETS:
             advice = "\n  save the sheet as CSV (UTF-8)"
-        elif not ending and offered is None:
+        elif not ending and formats is not _WRITTEN:
             advice = "\n  ready-made ones are functions of fairmdp.scenarios"
-        raise FormatError(f"{what}, expected {' or '.join(offered or formats)}{advice}")
+        raise FormatError(f"{what}, expected {' or '.join(formats)}{advice}")
     form: ModuleType = getattr(io, formats[ending])
     return form

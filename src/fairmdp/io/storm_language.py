@@ -51,11 +51,6 @@ def read(path: str, reward: str | None = None, constants: Mapping[str, object] |
     return with_kept_quotas(problem, path)
 
 
-def write(problem: Problem, path: str) -> None:
-    """Refuse: a model that was built is no program any more."""
-    raise FormatError("models in a language are read, and not written\n  save as .drn or .tra")
-
-
 def _built(stormpy: Any, description: Any, constants: Mapping[str, object]) -> Any:
     """The model of all states that can be reached, with its labels, rewards and variables."""
     stated = [

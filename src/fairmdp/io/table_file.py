@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fairmdp.errors import FormatError
 from fairmdp.model import groups_of_states, mdp_of, table_of
 from fairmdp.model.problem import Problem
 
@@ -18,8 +17,3 @@ def read(path: str, reward: str | None = None, columns: Mapping[str, str] | None
     table = table_of(path)
     named = dict(columns or {}) | ({} if reward is None else {"reward": reward})
     return Problem(mdp_of(table, named, None), groups_of_states(table))
-
-
-def write(problem: Problem, path: str) -> None:
-    """Refuse: a table has no place for quotas."""
-    raise FormatError("tables of transitions are read, and not written\n  save as .toml or .npz")

@@ -1,4 +1,7 @@
-"""The best fair policy of a counted model, with quotas made stricter by what its errors call for."""
+"""The best fair policy of a counted model, with quotas made stricter by what its errors call for.
+
+What is sampled next goes to the pairs whose errors matter (Neyman allocation).
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,18 @@ from scipy.special import ndtri
 
 from fairmdp.backends.flow_lp import Answer, FlowLP
 from fairmdp.chains.policy import policy_of
-from fairmdp.learning.aim import Aim, FairAnswer, Gain, Program, value_error
-from fairmdp.learning.counts import Counts
+from fairmdp.learning.aim import Aim, FairAnswer, Gain, Program, Welfare, value_error
+from fairmdp.learning.counts import Counts, spread_evenly
 from fairmdp.learning.evaluation import Evaluation, estimated, evaluate
-from fairmdp.model.checks import Floats
+from fairmdp.model.checks import Floats, Ints
 from fairmdp.model.problem import Problem
 
 _PASSES = 2  # times that the margin is computed at the policy of the last one
 _HALVINGS = 10  # of the margin, where the whole of it cannot be met
 GAIN = Gain()
+FIRST = 50  # samples of every pair before any are steered; fewer miss rare successors
+_STEERED = 0.9  # share of the samples that goes where the errors are; the rest is spread evenly
+_ACCURACY = 0.01  # of the rewards' span and of each quota: what the allocation aims at for a fixed budget
 
 
 @dataclass(frozen=True)
@@ -61,6 +67,11 @@ def pooled_upper(owed: Problem, counts: Counts, z: float, aim: Aim = GAIN) -> fl
     return math.inf if answer is None else answer.objective + z * value_error(aim, problem, counts, answer)
 
 
+def gap_above(seen: Evaluation, upper: float, level: Level) -> float:
+    """What a policy may lack of an upper bound on the gain, its own error counted."""
+    return max(upper - seen.gain + level.z_gap * seen.gain_se, 0.0)
+
+
 def fitted(owed: Problem, counts: Counts, level: Level, aim: Aim = GAIN) -> Fit:
     """Solve with the quotas as asked, then with the margins that the errors of the last policy call for."""
     problem = estimated(owed, counts)
@@ -80,7 +91,7 @@ def fitted(owed: Problem, counts: Counts, level: Level, aim: Aim = GAIN) -> Fit:
     gap = math.inf
     if aim is GAIN:
         upper = free.objective + level.z_gap * value_error(aim, problem, counts, free)
-        gap = max(upper - seen.gain + level.z_gap * seen.gain_se, 0.0)
+        gap = gap_above(seen, upper, level)
     return Fit(seen, answer, fraction * margins, fraction, gap)
 
 
@@ -120,3 +131,37 @@ def _tightened(
     if isinstance(free, FairAnswer) and fraction:
         best = program.best(*bounds(fraction))
     return (free, 0.0) if best is None else (best, fraction)
+
+
+def targets(samples: int, n_pairs: int) -> list[int]:
+    """Samples in all at the end of each round that chooses policies."""
+    first = min(samples, max(samples // 4, FIRST * n_pairs))
+    return sorted({first, max(first, samples // 2), samples})
+
+
+def allocation(
+    owed: Problem, counts: Counts, fit: Fit | None, new: int, eps: float | None, aim: Welfare | None = None
+) -> Ints:
+    """How often each pair is asked in the next round: what the ideal allocation still lacks."""
+    n_pairs = owed.mdp.n_pairs
+    if fit is None:
+        return spread_evenly(new, np.ones(n_pairs))
+    ideal = _neyman(owed, counts, fit, eps, aim)
+    lacking = np.maximum(ideal * (counts.total + new) - counts.per_pair, 0.0)
+    return spread_evenly(new, lacking)
+
+
+def _neyman(owed: Problem, counts: Counts, fit: Fit, eps: float | None, aim: Welfare | None = None) -> Floats:
+    """Shares of samples that make the errors of the value and of the binding quotas small together."""
+    seen, mu = fit.seen, fit.answer.mu
+    of_gain, of_shares = (1.0, np.zeros(mu.size)) if aim is None or fit.short else aim.worth(fit.answer)
+    if eps is None:
+        eps = _ACCURACY * (of_gain * float(np.ptp(counts.rewards)) + float(np.abs(of_shares).sum())) or 1.0
+    binding = np.flatnonzero(np.abs(mu) > 1e-9 * np.abs(mu).max(initial=0.0))
+    bound = np.where(mu > 0, owed.at_least, owed.at_most)[binding]
+    spread = of_gain**2 * seen.gain_variance + seen.share_variance @ of_shares**2
+    spread = spread / eps**2 + seen.share_variance[:, binding] @ (_ACCURACY * bound) ** -2.0
+    weight = seen.x * np.sqrt(spread)
+    if weight.sum() == 0:
+        weight = seen.x
+    return _STEERED * weight / weight.sum() + (1 - _STEERED) / owed.mdp.n_pairs

@@ -8,7 +8,7 @@ it breaks: whatever the number of rungs and quotas, at the level of one test and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ from fairmdp.chains.policy import policy_of
 from fairmdp.learning.aim import Aim, Gain, variance
 from fairmdp.learning.counts import Counts, spread_evenly
 from fairmdp.learning.evaluation import Evaluation, estimated, evaluate
-from fairmdp.learning.posterior import FEWEST
+from fairmdp.learning.posterior import FEWEST, Trial
 from fairmdp.model.checks import Floats, Ints
 from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import slacks
@@ -122,6 +122,19 @@ def worth_testing(
     start = int(np.argmax([distance for distance, _ in found]))
     last_sure = max((n for n, (_, sure) in enumerate(found) if sure), default=start)
     return [rungs[start], *rungs[max(start + 1, last_sure) :]]
+
+
+def descend(
+    rungs: Iterable[Rung], tested: Callable[[Rung], Trial]
+) -> tuple[tuple[Rung, Trial] | None, tuple[Rung, Trial] | None]:
+    """Test from the most conservative down; the last that passed, and the first that failed."""
+    passed = None
+    for rung in rungs:
+        found = tested(rung)
+        if not found.passed:
+            return passed, (rung, found)
+        passed = rung, found
+    return passed, None
 
 
 def thinned(rungs: Sequence[Rung], most: int) -> list[Rung]:

@@ -24,7 +24,6 @@ import numpy as np
 
 from fairmdp.errors import ProblemError, SimulatorError
 from fairmdp.learning.aim import Welfare
-from fairmdp.learning.allocation import allocation, targets
 from fairmdp.learning.counts import (
     Counts,
     Engine,
@@ -36,11 +35,12 @@ from fairmdp.learning.counts import (
 )
 from fairmdp.learning.estimate import Estimate, LearnedWelfare, Progress, Round
 from fairmdp.learning.evaluation import estimated, evaluate
-from fairmdp.learning.fitting import GAIN, Fit, Level, fitted, pooled_upper
+from fairmdp.learning.fitting import GAIN, Fit, Level, allocation, fitted, gap_above, pooled_upper, targets
 from fairmdp.learning.ladder import (
     FOR_WELFARE,
     Rung,
     climb,
+    descend,
     fresh_times,
     steered_se,
     thinned,
@@ -50,8 +50,7 @@ from fairmdp.learning.ladder import (
 from fairmdp.learning.posterior import TUNING, Trial, affordable_draws, affordable_tests, floor, trial
 from fairmdp.learning.repeats import DEPENDENT, probe
 from fairmdp.model.checks import Ints
-from fairmdp.model.objective_text import objective_text
-from fairmdp.model.objectives import Leximin, Objective
+from fairmdp.model.objectives import Leximin, Objective, objective_text
 from fairmdp.model.problem import Problem
 from fairmdp.model.quota import Quota
 from fairmdp.model.simulator import CheckedSimulator, Simulator, shell_model
@@ -251,17 +250,17 @@ class _Run:
         rungs = worth_testing(rungs, owed, partial(steered_se, new), level.z_quota)
         rungs = thinned(rungs, affordable_tests(owed.mdp.n_states, self._draws))
         fresh = self._sample(self._times(rungs, new), target)
-        passed: tuple[Rung, Trial] | None = None
-        for rung in rungs:
+
+        def tested(rung: Rung) -> Trial:
             rng = np.random.default_rng(next(self._draw_seeds))
-            found = trial(owed, fresh, rung.policy, level.quota, self._draws, rng)
-            if not found.passed:
-                break
-            passed = rung, found
+            return trial(owed, fresh, rung.policy, level.quota, self._draws, rng)
+
+        passed, failed = descend(rungs, tested)
         self._tests = len(rungs)
-        if passed is None:
-            return replace(self._unclaimed(self._fitted(), self._failed(found, new)), tested_samples=new)
-        return self._claimed(*passed, fresh)
+        if passed is not None:
+            return self._claimed(*passed, fresh)
+        assert failed is not None
+        return replace(self._unclaimed(self._fitted(), self._failed(failed[1], new)), tested_samples=new)
 
     @property
     def _of_ladder(self) -> tuple[Any, ...]:
@@ -281,8 +280,8 @@ class _Run:
         if math.isinf(rung.seen.deviation):
             return self._unclaimed(self._round(None, target), f"no claim: {_APART}")
         fresh = self._sample(times_for_value(self._aim, rung, target - self.tally.total), target)
-        self._tests, K = 1, self.owed.n_quotas
-        return self._claimed(rung, Trial(True, np.zeros(K), np.ones(K), np.full(K, np.nan)), fresh)
+        self._tests = 1
+        return self._claimed(rung, Trial.without_bounds(self.owed.n_quotas), fresh)
 
     def _with_floor(self, rung: Rung, found: Estimate, fresh: Counts) -> Estimate:
         """The estimate with what its welfare is at least, at the level that the quotas have left."""
@@ -315,25 +314,16 @@ class _Run:
 
     def _claimed(self, rung: Rung, found: Trial, fresh: Counts) -> Estimate:
         """Estimate of a policy that passed, from the samples that did not choose it."""
-        owed, level, counts = self.owed, self._level, self.tally.counts
+        owed, level, gap = self.owed, self._level, math.inf
         seen = evaluate(estimated(owed, fresh), fresh, rung.policy)
-        if self._aim is not None:
-            fit = Fit(seen, rung.answer, rung.margins, 1.0, math.inf)
-            said = self._claim(math.inf, fresh.total) if self._asked else ("", False)
-            tested = replace(
-                self._estimate(fit, *said),
-                share_low=found.low, share_high=found.high, tested_samples=fresh.total,
-            )  # fmt: skip
-            return self._with_floor(rung, tested, fresh)
-        upper = pooled_upper(owed, counts, level.z_gap)
-        gap = max(upper - seen.gain + level.z_gap * seen.gain_se, 0.0)
-        fit = Fit(seen, rung.answer, rung.margins, 1.0, gap)
-        return replace(
-            self._estimate(fit, *self._claim(gap, fresh.total)),
-            share_low=found.low,
-            share_high=found.high,
-            tested_samples=fresh.total,
-        )
+        if self._aim is None:
+            gap = gap_above(seen, pooled_upper(owed, self.tally.counts, level.z_gap), level)
+        said = self._claim(gap, fresh.total) if self._asked or self._aim is None else ("", False)
+        tested = self._estimate(
+            Fit(seen, rung.answer, rung.margins, 1.0, gap), *said,
+            share_low=found.low, share_high=found.high, tested_samples=fresh.total,
+        )  # fmt: skip
+        return tested if self._aim is None else self._with_floor(rung, tested, fresh)
 
     def _claim(self, gap: float, tested: int) -> tuple[str, bool]:
         """What the test has shown, and where it stands with the accuracy that was asked for."""
@@ -354,18 +344,11 @@ class _Run:
         """Why the most conservative policy did not pass, and about how many more samples would do."""
         if found.why_not:
             return f"no claim: {found.why_not}"
-        owed, z = self.owed, self._level.z_quota
-        below, above = owed.at_least - found.low, found.high - owed.at_most
-        k = int(np.argmax(np.maximum(below, above)))
-        lower = below[k] >= above[k]
+        owed, z, (k, lower) = self.owed, self._level.z_quota, found.worst(self.owed)
         bound, asked = (found.low[k], owed.at_least[k]) if lower else (found.high[k], owed.at_most[k])
         room = found.shares[k] - asked if lower else asked - found.shares[k]
         radius = abs(found.shares[k] - bound)
-        shown, stated = (float(owed.units.values(np.full(owed.n_quotas, v))[k]) for v in (bound, asked))
-        words = (
-            f"no claim: the {'lower' if lower else 'upper'} bound on {owed.names[k]} is {shown:.4g} "
-            f"on {tested:,} fresh samples, {stated:.4g} is {'owed' if lower else 'allowed'}"
-        )
+        words = found.shown_short(owed, f"{tested:,} fresh samples")
         more = math.inf if room <= 0 else self.tally.total * ((radius / room * (1 + POWER / z)) ** 2 - 1)
         if more > _WITHOUT_END:
             return f"{words}; no policy seems to have room to spare"
@@ -384,29 +367,17 @@ class _Run:
             why = f"no claim: {_APART}"
         return self._estimate(fit, why, False)
 
-    def _estimate(self, fit: Fit, claim: str, guaranteed: bool) -> Estimate:
-        unknown = 0.0 if fit.short == 0 else np.nan
+    def _estimate(self, fit: Fit, claim: str, guaranteed: bool, **rest: Any) -> Estimate:
         aim, welfare = self._aim, None
         if aim is not None:
             value, utilities = aim.value(fit.seen.shares, fit.seen.gain), aim.utilities(fit.seen.shares)
             welfare = LearnedWelfare(
                 aim.objective, aim.reward, aim.over, value, -math.inf, math.inf, utilities
             )
-        return Estimate.of(
-            self.owed,
-            self.tally.counts,
-            fit.seen,
-            margins=fit.margins,
-            margin_fraction=fit.fraction,
-            gap=fit.gap,
-            prices=fit.answer.mu + unknown,
-            bias=fit.answer.h + unknown,
-            feasible=fit.short == 0,
-            guaranteed=guaranteed,
-            claim=claim,
-            delta=self._delta,
-            welfare=welfare,
-        )
+        return estimate_of(
+            self.owed, self.tally.counts, fit,
+            claim=claim, guaranteed=guaranteed, delta=self._delta, welfare=welfare, **rest,
+        )  # fmt: skip
 
 
 _FLOOR = "{} welfare is at least {:.6g}, which is too much in at most {:g} % of runs (approximate)"
@@ -414,6 +385,20 @@ _ALONE = "confirmed on {:,} fresh samples at level {:g}"
 _NOTHING = "no claim: no quota is owed and no accuracy was asked for"
 _APART = "the policy's estimated chain has several closed classes"
 _SHORT_AT_FIRST = "the samples that choose policies show none that meets the quotas"
+
+
+def estimate_of(owed: Problem, counts: Counts, fit: Fit, **rest: Any) -> Estimate:
+    """Estimate of a policy that was fitted; ``rest`` is what is said of it, or otherwise."""
+    unknown = 0.0 if fit.short == 0 else np.nan
+    known = {
+        "margins": fit.margins,
+        "margin_fraction": fit.fraction,
+        "gap": fit.gap,
+        "prices": fit.answer.mu + unknown,
+        "bias": fit.answer.h + unknown,
+        "feasible": fit.short == 0,
+    }
+    return Estimate.of(owed, counts, fit.seen, **known | rest)
 
 
 def _short(counts: Counts, fit: Fit) -> str:

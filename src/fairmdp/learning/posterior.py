@@ -57,6 +57,28 @@ class Trial:
     shares: Floats  # (K,), on the fresh samples
     why_not: str = ""  # where no bounds could be given
 
+    @classmethod
+    def without_bounds(cls, n_quotas: int, why_not: str = "") -> Trial:
+        """Return what is known where nothing was tested; without a reason there was nothing to test."""
+        nothing = np.zeros(n_quotas), np.ones(n_quotas), np.full(n_quotas, np.nan)
+        return cls(not why_not, *nothing, why_not)
+
+    def worst(self, owed: Problem) -> tuple[int, bool]:
+        """Return the quota that was missed by the most, and whether it was its lower bound."""
+        below, above = owed.at_least - self.low, self.high - owed.at_most
+        k = int(np.argmax(np.maximum(below, above)))
+        return k, bool(below[k] >= above[k])
+
+    def shown_short(self, owed: Problem, on: str) -> str:
+        """Say which bound was not reached, ``on`` which samples."""
+        k, lower = self.worst(owed)
+        bound, asked = (self.low, owed.at_least) if lower else (self.high, owed.at_most)
+        shown, stated = (float(owed.units.values(np.asarray(ends, float))[k]) for ends in (bound, asked))
+        return (
+            f"no claim: the {'lower' if lower else 'upper'} bound on {owed.names[k]} is {shown:.4g} "
+            f"on {on}, {stated:.4g} is {'owed' if lower else 'allowed'}"
+        )
+
 
 def affordable_draws(n_states: int, delta: float, tuning: Tuning = TUNING) -> int:
     """Draws that a test of so many states can take; 0 where too few are affordable to say anything."""
@@ -94,10 +116,9 @@ def trial(
     (True, array([0.333]), array([0.25]))
     """
     K = owed.n_quotas
-    nothing = np.zeros(K), np.ones(K), np.full(K, np.nan)
     found = _Judged.of(owed, fresh, policy)
     if isinstance(found, str):
-        return Trial(False, *nothing, found)
+        return Trial.without_bounds(K, found)
     bounds = [_Bound(k, 1.0) for k in np.flatnonzero(owed.at_least > 0).tolist()]
     bounds += [_Bound(k, -1.0) for k in np.flatnonzero(owed.at_most < 1).tolist()]
     worst = [found.worst(b.sign * found.H[:, b.k]) for b in bounds]

@@ -1,7 +1,7 @@
 """A fair policy from records: chosen on the earlier ones, claimed on the later ones.
 
 No pair can be asked for, so only those are used that were tried often enough, and that lead to states of
-which the same holds (`part`). The rest is as for a simulator: a ladder of policies on the first part, the
+which the same holds (`Part`). The rest is as for a simulator: a ladder of policies on the first part, the
 test of `posterior` on the second. Given how often each pair was tried, its records are not independent
 draws, since what was seen decided where the system went next; but the likelihood of the transitions is the
 same, and with it the distribution from which the test draws. Its level was measured on logs
@@ -13,22 +13,24 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fairmdp.learning.counts import Counts, Seed, seed_stream
 from fairmdp.learning.estimate import Estimate, FromRecords
 from fairmdp.learning.evaluation import Evaluation, estimated, evaluate
-from fairmdp.learning.fitting import Fit, Level, fitted, pooled_upper
-from fairmdp.learning.ladder import Rung, climb, thinned, worth_testing
-from fairmdp.learning.part import Part, well_tried
-from fairmdp.learning.plugin import POWER, check_delta
+from fairmdp.learning.fitting import Fit, Level, fitted, gap_above, pooled_upper
+from fairmdp.learning.ladder import Rung, climb, descend, thinned, worth_testing
+from fairmdp.learning.plugin import POWER, check_delta, estimate_of
 from fairmdp.learning.posterior import FEWEST, Trial, affordable_draws, affordable_tests, trial
-from fairmdp.model.checks import Bools, Floats, counted, refuse
+from fairmdp.model.checks import Bools, Floats, Ints, counted, refuse
 from fairmdp.model.labels import Labelled
+from fairmdp.model.mdp import MDP
 from fairmdp.model.problem import Problem
 from fairmdp.model.quota import Quota
+from fairmdp.model.transitions import staying
 from fairmdp.records.log import Log
 
 _NO_ROOM = 1e-5  # of the width of a bound: what is left of a quota, below which no advice is given
@@ -130,22 +132,17 @@ class _Search:
         if not rungs:
             return self._unclaimed("no claim: on the earlier records every policy's chain falls apart")
         rungs = worth_testing(rungs, owed, self._expected_se, level.z_quota)
-        passed, failed = self._descend(thinned(rungs, affordable_tests(owed.mdp.n_states, self._draws)))
+        passed, failed = descend(
+            thinned(rungs, affordable_tests(owed.mdp.n_states, self._draws)), self._tested
+        )
         if passed is not None:
             return self._claimed(*passed)
         assert failed is not None
         return self._failed(*failed)
 
-    def _descend(self, rungs: list[Rung]) -> tuple[tuple[Rung, Trial] | None, tuple[Rung, Trial] | None]:
-        """Test from the most conservative down; the last that passed, and the first that failed."""
-        passed = None
-        for rung in rungs:
-            rng = np.random.default_rng(next(self._seeds))
-            found = tested(self.part, self._late, rung.policy, self._level.quota, self._draws, rng)
-            if not found.passed:
-                return passed, (rung, found)
-            passed = rung, found
-        return passed, None
+    def _tested(self, rung: Rung) -> Trial:
+        rng = np.random.default_rng(next(self._seeds))
+        return tested(self.part, self._late, rung.policy, self._level.quota, self._draws, rng)
 
     def _expected_se(self, rung: Rung) -> Floats:
         """Standard errors of the shares if the later records are made as the earlier ones were, (K,)."""
@@ -157,32 +154,22 @@ class _Search:
         owed, level, test = self.owed, self._level, self._test
         seen = evaluate(estimated(owed, test), test, rung.policy)
         upper = pooled_upper(owed, self.part.counts(self.all), level.z_gap)
-        gap = max(upper - seen.gain + level.z_gap * seen.gain_se, 0.0)
-        fit = Fit(seen, rung.answer, rung.margins, 1.0, gap)
+        fit = Fit(seen, rung.answer, rung.margins, 1.0, gap_above(seen, upper, level))
         few = "" if self._draws >= 2000 else f", from {self._draws} draws only"
         claim = (
             f"confirmed on {test.total:,} later records at level {self._delta:g}: a policy that misses a "
             f"quota would pass in at most {100 * self._delta:g} % of such logs (approximate{few})"
         )
-        return replace(
-            self._estimate(fit, claim, guaranteed=True),
-            share_low=found.low,
-            share_high=found.high,
-            tested_samples=test.total,
-        )
+        tests: dict[str, Any] = {"share_low": found.low, "share_high": found.high}
+        return self._estimate(fit, claim, guaranteed=True, tested_samples=test.total, **tests)
 
     def _failed(self, rung: Rung, found: Trial) -> Estimate:
         """Estimate without a claim: which bound was not reached, and how many more records would do."""
         owed = self.owed
         if found.why_not:
             return self._asking(f"no claim: {found.why_not}", *self._scarce(rung), how="at least")
-        k, lower = _worst(owed, found)
-        bound, asked = (found.low, owed.at_least) if lower else (found.high, owed.at_most)
-        shown, stated = (float(owed.units.values(np.asarray(ends, float))[k]) for ends in (bound, asked))
-        why = (
-            f"no claim: the {'lower' if lower else 'upper'} bound on {owed.names[k]} is {shown:.4g} "
-            f"on {self._test.total:,} later records, {stated:.4g} is {'owed' if lower else 'allowed'}"
-        )
+        k, lower = found.worst(owed)
+        why = found.shown_short(owed, f"{self._test.total:,} later records")
         wanted, more = self._missing(rung, found, k, lower=lower)
         if not wanted:
             why += "; no policy seems to have room to spare"
@@ -247,21 +234,16 @@ class _Search:
         lacking = tuple((mdp.pair_name(i), max(enough - int(self.all.per_pair[i]), 1)) for i in left_out)
         return replace(found, records=FromRecords(self._kept, lacking))
 
-    def _estimate(self, fit: Fit, claim: str, *, guaranteed: bool) -> Estimate:
-        unknown = 0.0 if fit.short == 0 else np.nan
+    def _estimate(self, fit: Fit, claim: str, *, guaranteed: bool, **rest: Any) -> Estimate:
         bias = np.full(self.part.whole.mdp.n_states, np.nan)
-        bias[self.part.states] = fit.answer.h + unknown
-        policy = self.part.widened(fit.seen.policy, self.all)
-        return Estimate.of(
+        bias[self.part.states] = fit.answer.h if fit.short == 0 else np.nan
+        return estimate_of(
             self.owed,
             self.all,
-            replace(fit.seen, policy=policy),
-            margins=fit.margins,
-            margin_fraction=fit.fraction,
+            fit,
+            policy=self.part.widened(fit.seen.policy, self.all),
             gap=fit.gap if self._kept.all() else np.inf,  # nobody knows what the others earn
-            prices=fit.answer.mu + unknown,
             bias=bias,
-            feasible=fit.short == 0,
             guaranteed=guaranteed,
             claim=claim,
             delta=self._delta,
@@ -269,6 +251,7 @@ class _Search:
             min_samples=int(self.all.per_pair[self._kept].min()),
             notes=unused(self.part.whole.mdp, self._kept, self.all, self._tuning),
             records=FromRecords(self._kept),
+            **rest,
         )
 
 
@@ -296,16 +279,8 @@ def tested(
         (test.per_pair < FEWEST, f"has fewer than {FEWEST} later records, and the policy uses it"),
     ):
         if (used := bad & (policy > 0)).any():
-            K, pair = owed.n_quotas, owed.mdp.pair_name(int(used.argmax()))
-            return Trial(False, np.zeros(K), np.ones(K), np.full(K, np.nan), f"{pair} {why}")
+            return Trial.without_bounds(owed.n_quotas, f"{owed.mdp.pair_name(int(used.argmax()))} {why}")
     return trial(owed, test, policy, delta, draws, rng)
-
-
-def _worst(owed: Problem, found: Trial) -> tuple[int, bool]:
-    """The quota that was missed by the most, and whether it was its lower bound."""
-    below, above = owed.at_least - found.low, found.high - owed.at_most
-    k = int(np.argmax(np.maximum(below, above)))
-    return k, bool(below[k] >= above[k])
 
 
 def unused(labels: Labelled, kept: Bools, counts: Counts, tuning: Tuning = TUNING) -> tuple[str, ...]:
@@ -328,3 +303,76 @@ def round_up(number: float) -> int:
     """A number with two digits, rounded up: 1,234 is 1,300."""
     scale = 10 ** max(len(str(int(number))) - 2, 0)
     return int(np.ceil(number / scale)) * scale
+
+
+def well_tried(mdp: MDP, counts: Counts, fewest: int) -> Bools:
+    """Pairs with so many records, closed under the successors that were seen, (SA,).
+
+    A state without such a pair keeps its most recorded one; a state that is left with none, and every pair
+    that was seen to lead to it, is not used.
+    """
+    kept = counts.per_pair >= fewest
+    served = np.bincount(mdp.s_of[kept], minlength=mdp.n_states) > 0
+    often = np.lexsort((counts.per_pair, mdp.s_of))[mdp.pair_ptr[1:] - 1]  # of each state
+    kept[often[~served & (counts.per_pair[often] > 0)]] = True
+    while True:
+        lives = np.bincount(mdp.s_of[kept], minlength=mdp.n_states) > 0
+        leaves = np.zeros(mdp.n_pairs, bool)
+        leaves[counts.pairs[~lives[counts.s_next]]] = True
+        if not (kept & leaves).any():
+            return kept
+        kept &= ~leaves
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Some pairs of a problem as a problem of their own."""
+
+    whole: Problem
+    kept: Bools  # (SA,)
+
+    @cached_property
+    def pairs(self) -> Ints:
+        """Numbers of the kept pairs in the whole."""
+        return np.flatnonzero(self.kept)
+
+    @cached_property
+    def states(self) -> Ints:
+        """Numbers of the kept states in the whole."""
+        return np.unique(self.whole.mdp.s_of[self.kept])
+
+    @cached_property
+    def owed(self) -> Problem:
+        """The quotas on the kept pairs."""
+        mdp = self.whole.mdp
+        s_of = np.searchsorted(self.states, mdp.s_of[self.kept])
+        shell = MDP(
+            staying(s_of, self.states.size), np.zeros(s_of.size), s_of,
+            states=[mdp.state_name(s) for s in self.states.tolist()],
+            actions=[mdp.action_name(i) for i in self.pairs.tolist()],
+        )  # fmt: skip
+        return self.whole.on_part(shell, self.pairs)
+
+    def counts(self, counts: Counts) -> Counts:
+        """What was counted of the kept pairs, successors that are not kept left out."""
+        inside = np.isin(counts.s_next, self.states)
+        mine = np.flatnonzero(self.kept[counts.pairs] & inside)
+        pairs = np.searchsorted(self.pairs, counts.pairs[mine])
+        keys = pairs * self.states.size + np.searchsorted(self.states, counts.s_next[mine])
+        times, mean, spread = counts.times[mine], counts.mean[mine], counts.spread[mine]
+        return Counts(self.pairs.size, self.states.size, keys, times, mean, spread)
+
+    def leaking(self, counts: Counts) -> Bools:
+        """Kept pairs that were seen to lead elsewhere, by their number in the part."""
+        out = self.kept[counts.pairs] & ~np.isin(counts.s_next, self.states)
+        return np.isin(self.pairs, counts.pairs[out])
+
+    def widened(self, policy: Floats, counts: Counts) -> Floats:
+        """The policy over all pairs, (SA,): in a state that is not kept, what was done most often."""
+        mdp = self.whole.mdp
+        whole = np.zeros(mdp.n_pairs)
+        whole[self.kept] = policy
+        rest = np.setdiff1d(np.arange(mdp.n_states), self.states)
+        often = np.lexsort((-np.arange(mdp.n_pairs), counts.per_pair, mdp.s_of))[mdp.pair_ptr[1:] - 1]
+        whole[often[rest]] = 1.0
+        return whole

@@ -19,10 +19,9 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from fairmdp.chains.policy import ladder
-from fairmdp.learning.allocation import FIRST
 from fairmdp.learning.counts import CHUNK, Counts, Tally
 from fairmdp.learning.estimate import Inquiry, Intervals
-from fairmdp.learning.fitting import pooled_upper
+from fairmdp.learning.fitting import FIRST, pooled_upper
 from fairmdp.model.checks import Bools, Floats, Ints
 from fairmdp.model.mdp import MDP
 from fairmdp.model.problem import Problem

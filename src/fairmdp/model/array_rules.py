@@ -18,8 +18,7 @@ from scipy.sparse import csr_array
 from fairmdp.errors import ProblemError
 from fairmdp.model.checks import Bools, Floats, Ints, check_count, first, names_of, refuse
 from fairmdp.model.mdp import MDP
-from fairmdp.model.outcomes import called
-from fairmdp.model.rules import SHOW_EVERY, Progress
+from fairmdp.model.rules import SHOW_EVERY, Progress, called
 from fairmdp.model.transitions import ROW_SUM_TOL
 
 ArrayStep = Callable[[Ints, str], Any]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NamedTuple
@@ -235,3 +236,21 @@ def _chosen(what: str, given: Any, count: int, number: Callable[[Any], int]) -> 
     if chosen.size == 0:
         raise ProblemError(f"there are no {what} in it\n  name at least one, or drop the quota")
     return chosen
+
+
+def Utility(
+    name: str,
+    states: Sequence[int | str] | NDArray[Any] | None = None,
+    pairs: Sequence[int | tuple[int | str, int | str]] | NDArray[Any] | None = None,
+    weights: ArrayLike | Mapping[Any, float] | None = None,
+) -> Quota:
+    """Return a quota that asks for nothing: a share of time, or a long-run mean of weights, to be looked at.
+
+    Parameters are those of `Quota`. Weights may be the rewards of a group.
+
+    Examples
+    --------
+    >>> Utility("north", weights={"a1": 3.0, "b0": -1.0})
+    Quota('north', at_least=-inf)
+    """
+    return Quota(name, states, pairs, at_least=-math.inf, weights=weights)

@@ -17,10 +17,9 @@ from scipy.special import ndtri
 from fairmdp.errors import ProblemError
 from fairmdp.learning.counts import Counts, Seed, sample_pairs, seed_stream, spread_evenly
 from fairmdp.learning.evaluation import Evaluation, estimated, evaluate
-from fairmdp.learning.part import Part
 from fairmdp.learning.plugin import check_delta
 from fairmdp.learning.posterior import affordable_draws
-from fairmdp.learning.records import counts_of, kept_pairs, tested, unused
+from fairmdp.learning.records import Part, counts_of, kept_pairs, tested, unused
 from fairmdp.model.checks import Floats, ReadOnly, check_count
 from fairmdp.model.labels import Labels
 from fairmdp.model.problem import Problem

@@ -1,6 +1,6 @@
 # What `fairmdp.views` offers, loaded at first use.
 from . import plots
-from .audit import evaluation_data, evaluation_text
+from .audit import evaluation_data, evaluation_text, log_audit_data, log_audit_text
 from .briefing import Occasion, briefing
 from .data import (
     as_json,
@@ -15,17 +15,10 @@ from .data import (
     solution_json,
     verdict_data,
 )
-from .dispatch import (
-    world_comparison_data,
-    world_comparison_text,
-    world_simulation_data,
-    world_simulation_text,
-)
 from .exports import policy_csv, quotas_csv
 from .html import report_html
 from .inspection import inspection_data, inspection_text
 from .online import online_data, online_text
-from .records import log_audit_data, log_audit_text
 from .text import (
     certificate_text,
     comparison_text,
@@ -48,9 +41,13 @@ from .welfare import (
 )
 from .world import (
     quota_shares,
+    world_comparison_data,
+    world_comparison_text,
     world_data,
     world_frontier_data,
     world_frontier_text,
+    world_simulation_data,
+    world_simulation_text,
     world_size_text,
     world_text,
     world_verdict_data,

@@ -1,50 +1,45 @@
-"""A policy judged, as plain data and in words."""
+"""A policy judged, on a model or by the log that it left, as plain data and in words."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
 
+from fairmdp.model.checks import counted
 from fairmdp.model.problem import Problem
-from fairmdp.views.data import Json, asked_bounds, shown_unit
+from fairmdp.solution.solution import Solution
+from fairmdp.views.data import Json, asked_bounds, estimate_data, shown_unit, taken
 from fairmdp.views.format import (
     MAX_ROWS,
     asked,
-    columns,
     fixed,
     interval,
     listed,
+    notes_lines,
     percent,
     slack,
+    table,
     worst_slack,
 )
 
-if TYPE_CHECKING:  # a small solve does without them
-    from fairmdp.audit import Evaluation, Finding, Mended, Outcome
+if TYPE_CHECKING:
+    from fairmdp.audit import Evaluation, Finding, LogAudit, Mended, Outcome
+    from fairmdp.records import Log
 
 _NARROW = 1e-6  # an interval that is narrower is shown as a number
 _MOST_CHANGES = 12
 _MOST_ENDS = 5
 _WORDS = {"fair": "", "not fair": "NOT MET", "undecided": "undecided"}
+_MET_WORDS = {"fair": "met", "not fair": "NOT MET", "undecided": "undecided"}
 
 
 def evaluation_data(problem: Problem, seen: Evaluation) -> Json:
     """What is proved of a policy, what the best fair one earns, and what would mend it."""
-    best = seen.best
     return {
         "fairmdp_audit": 1,
-        "verdict": seen.verdict,
-        "gain": list(seen.gain),
-        "mean_gain": list(seen.mean_gain),
+        **taken(seen, "verdict", "gain", "mean_gain", "worst_slack", "behind"),
         "per": problem.mdp.per,
-        "worst_slack": seen.worst_slack,
-        "behind": None if seen.behind is None else list(seen.behind),
-        "best": {
-            "status": best.status.value,
-            "gain": best.gain,
-            "upper": best.upper,
-            "worst_slack": best.worst_slack,
-        },
+        "best": _claimed(seen.best),
         "quotas": [
             _finding(problem, k, finding, len(seen.outcomes) > 1) for k, finding in enumerate(seen.findings)
         ],
@@ -70,7 +65,7 @@ def evaluation_text(source: str, name: str, problem: Problem, seen: Evaluation) 
         *_ends(data["outcomes"]),
         *(_mended_lines(data["mended"]) if data["mended"] else []),
     ]
-    return "\n".join([*lines, *(f"  note    {note}" for note in data["notes"])])
+    return "\n".join([*lines, *notes_lines(data)])
 
 
 def _finding(problem: Problem, k: int, finding: Finding, several: bool) -> Json:
@@ -92,15 +87,12 @@ def _outcome(problem: Problem, outcome: Outcome) -> Json:
 
 
 def _mended(mended: Mended) -> Json:
-    found = mended.solution
-    return {
-        "status": found.status.value,
-        "gain": found.gain,
-        "upper": found.upper,
-        "worst_slack": found.worst_slack,
-        "moved": mended.moved,
-        "changes": [change._asdict() for change in mended.changes],
-    }
+    changes = [change._asdict() for change in mended.changes]
+    return _claimed(mended.solution) | {"moved": mended.moved, "changes": changes}
+
+
+def _claimed(found: Solution) -> Json:
+    return {"status": found.status.value, **taken(found, "gain", "upper", "worst_slack")}
 
 
 def _beside(data: Json) -> str:
@@ -124,8 +116,6 @@ def _number(ends: list[float], digits: int = 4) -> str:
 
 
 def _quota_table(rows: list[Json]) -> list[str]:
-    if not rows:
-        return ["  no quotas"]
     worst = sorted(rows, key=lambda row: -row["short"])[:MAX_ROWS] if len(rows) > MAX_ROWS else rows
     cells = [["quota", "share", "asked", "short", ""]]
     for row in worst:
@@ -134,10 +124,7 @@ def _quota_table(rows: list[Json]) -> list[str]:
         words = ", ".join(filter(None, said))
         shown = _number([row["low"], row["high"]]), asked(row["asked"]), short, words
         cells.append([row["quota"], *shown])
-    more = (
-        [f"  ... and {len(rows) - MAX_ROWS} quotas of which less is missing"] if len(rows) > MAX_ROWS else []
-    )
-    return columns(cells) + more
+    return table(cells, len(rows), "quotas of which less is missing")
 
 
 def _ends(runs: list[Json]) -> list[str]:
@@ -177,3 +164,62 @@ def _mended_lines(mended: Json) -> list[str]:
 
 def _chance(probability: float) -> str:
     return f"{100 * round(probability):d}%" if probability in (0.0, 1.0) else percent(probability)
+
+
+def log_audit_data(problem: Problem, log: Log, seen: LogAudit) -> Json:
+    """What was done, which quotas that breaks and how surely, and what the best fair policy has instead."""
+    values = problem.units.values
+    arrays = {"recorded", "shares", "share_low", "share_high", "at_least", "at_most"}
+    shown = {name: values(getattr(seen, name)).tolist() for name in sorted(arrays)}
+    bounds = zip(shown["at_least"], shown["at_most"], seen.at_least, seen.at_most, strict=True)
+    rows = [
+        {
+            "quota": name,
+            "asked": asked_bounds(*ends),
+            "verdict": seen.verdicts[k],
+            "doubt": float(seen.doubt[k]),
+        }
+        | {what: shown[what][k] for what in ("recorded", "shares", "share_low", "share_high")}
+        for k, (name, ends) in enumerate(zip(seen.quota_names, bounds, strict=True))
+    ]
+    findings = () if seen.best.records is None else seen.best.records.findings
+    return {
+        "fairmdp_log_audit": 1,
+        "records": log.n_records,
+        **taken(seen, "verdict", "gain", "gain_low", "gain_high", "worst_slack", "delta"),
+        "quotas": rows,
+        "checks": [finding._asdict() for finding in findings],
+        "best": estimate_data(problem.units, seen.best),
+        "notes": list(seen.notes),
+    }
+
+
+def log_audit_text(source: str, problem: Problem, log: Log, seen: LogAudit) -> str:
+    """Verdict first, then what was earned, the quotas, the best fair policy beside it, and the checks."""
+    data = log_audit_data(problem, log, seen)
+    best, broken = data["best"], listed(seen.broken)
+    lines = [
+        f"{source}: {data['records']:,} records, {counted(problem.mdp.n_states, 'state')}; what was done is "
+        f"{data['verdict']}" + (f", it breaks {broken}" if broken else ""),
+        "",
+        f"  done    gain {fixed(data['gain'])} in {interval(data['gain_low'], data['gain_high'])}, "
+        f"{worst_slack(data['worst_slack'])}, in the long run if it goes on like this",
+        f"  fair    gain {fixed(best['gain'])} +- {fixed(best['gain_se'])} (estimate), "
+        f"{worst_slack(best['worst_slack'])}; {best['claim']}",
+        "",
+        *_recorded_table(data),
+    ]
+    checks = [f"  {'ALARM ' if row['alarm'] else 'check '}  {row['sentence']}" for row in data["checks"]]
+    notes = [f"  note    {note}" for note in dict.fromkeys([*data["notes"], *best["notes"]])]
+    alarms = {row["sentence"] for row in data["checks"] if row["alarm"]}
+    return "\n".join([*lines, "", *checks, *(note for note in notes if note[10:] not in alarms)])
+
+
+def _recorded_table(data: Json) -> list[str]:
+    cells = [["quota", "recorded", "in the long run", "asked", "", "doubt", "fair policy"]]
+    for k, row in enumerate(data["quotas"][:MAX_ROWS]):
+        doubt = "-" if row["doubt"] == 0 else f"{row['doubt']:.2g}"
+        met, best = _MET_WORDS[row["verdict"]], fixed(data["best"]["shares"][k])
+        there = fixed(row["recorded"]), interval(row["share_low"], row["share_high"]), asked(row["asked"])
+        cells.append([row["quota"], *there, met, doubt, best])
+    return table(cells, len(data["quotas"]))

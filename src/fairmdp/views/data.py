@@ -19,7 +19,7 @@ from fairmdp import certificate
 from fairmdp.certificate import FAIR_TOL
 from fairmdp.model.checks import Floats, counted
 from fairmdp.model.conditional import VOID, Condition
-from fairmdp.model.objective_text import objective_text
+from fairmdp.model.objectives import objective_text
 from fairmdp.model.problem import Problem
 from fairmdp.model.weights import Units
 from fairmdp.solution.file import plain, solution_to_dict
@@ -83,7 +83,7 @@ def summary(solution: Solution, *, most: int | None = None) -> Json:
     return {
         "status": solution.status.value,
         "meaning": solution.status.meaning,
-        **_taken(solution, "gain", "upper", "gap", "worst_slack", "tol", "provenance"),
+        **taken(solution, "gain", "upper", "gap", "worst_slack", "tol", "provenance"),
         "method": method_text(solution),
         "notes": note_texts(solution),
         "seconds": solution.counters.get("seconds"),
@@ -158,7 +158,7 @@ def verdict_data(problem: Problem, verdict: Verdict) -> Json:
         "shares": dict(zip(problem.names, problem.units.values(verdict.shares.T).T, strict=True)),
         "worst_slack": worst,
         "fair_tol": FAIR_TOL,
-        **_taken(verdict, "gap", "messages", "exact", "estimates"),
+        **taken(verdict, "gap", "messages", "exact", "estimates"),
     }
 
 
@@ -166,24 +166,11 @@ def frontier_data(curve: Frontier, problem: Problem | None = None) -> Json:
     """The best gain against what is owed, point by point; with its problem also in which units."""
     beyond = curve.values.size - len(curve.solutions)  # values that were refused outright come last
     document = {
-        **_taken(
-            curve,
-            "quota",
-            "bound",
-            "per",
-            "exact",
-            "concave",
-            "values",
-            "gains",
-            "uppers",
-            "slopes",
-            "prices",
-        ),
-        **_taken(curve, "relative_prices", "last_feasible", "limit", "shares"),
+        **taken(curve, "quota", "bound", "per", "exact", "concave", "values", "gains", "uppers", "slopes"),
+        **taken(curve, "prices", "relative_prices", "last_feasible", "limit", "shares", "worst_slacks"),
         "factor": curve.is_factor,
         "quotas": list(curve.quota_names),
         "statuses": [s.status.value for s in curve.solutions] + [Status.INFEASIBLE.value] * beyond,
-        "worst_slacks": curve.worst_slacks,
         "shadow_prices": [price._asdict() for price in curve.shadow_prices],
         "segments": [segment and segment._asdict() for segment in curve.segments],
     }
@@ -200,7 +187,7 @@ def grid_data(grid: FrontierGrid) -> Json:
     return {
         "quotas": list(grid.quotas),
         "groups": list(grid.quota_names),
-        **_taken(grid, "per", "values", "gains", "uppers", "worst_slacks", "shares"),
+        **taken(grid, "per", "values", "gains", "uppers", "worst_slacks", "shares"),
     }
 
 
@@ -227,7 +214,7 @@ def estimate_data(units: Units, found: Estimate, proof: CertifiedPolicy | None =
         welfare = found.welfare
         record["welfare"] = {
             "principle": objective_text(welfare.objective),
-            **_taken(welfare, "reward", "value", "low", "upper"),
+            **taken(welfare, "reward", "value", "low", "upper"),
             "utilities": dict(zip(welfare.over, _list(welfare.utilities), strict=True)),
         }
     if found.records is not None:
@@ -268,7 +255,7 @@ def simulation_data(
         notes.append(f"stopped after {seen.runs:,} runs of {seen.steps:,} steps")
     return {
         "fairmdp_simulation": 1,
-        **_taken(seen, "runs", "steps", "finished", "gain", "gain_se", "met_all"),
+        **taken(seen, "runs", "steps", "finished", "gain", "gain_se", "met_all"),
         "mean_time": float(seen.run_times.mean()),
         "per": problem.mdp.per,
         "ends": None if solution is None else seen_ends(solution, seen.follows, seen.last),
@@ -301,7 +288,7 @@ def tightest(gaps: Floats, most: int | None) -> Iterable[int]:
     return tight
 
 
-def _taken(result: Any, *names: str) -> Json:
+def taken(result: Any, *names: str) -> Json:
     """Fields of a result as they are."""
     return {name: getattr(result, name) for name in names}
 
@@ -313,8 +300,8 @@ def _fields(result: Any, names: Iterable[str], units: Units) -> Json:
         **dict.fromkeys(("share_se", "margins"), units.spans),
         "prices": units.prices,
     }
-    taken = _taken(result, *names)
-    return taken | {name: convert[name](taken[name]) for name in taken.keys() & convert}
+    found = taken(result, *names)
+    return found | {name: convert[name](found[name]) for name in found.keys() & convert}
 
 
 def asked_bounds(
@@ -375,8 +362,8 @@ def _state(slack: float) -> str | None:
 def _readout_data(seen: Readout) -> Json:
     shares = dict(zip(seen.names, seen.shares.tolist(), strict=True))
     return {
-        **_taken(seen, "gain", "gain_error", "share_error", "by_group", "overall", "jain", "gini"),
-        **_taken(seen, "binding", "broken"),
+        **taken(seen, "gain", "gain_error", "share_error", "by_group", "overall", "jain", "gini"),
+        **taken(seen, "binding", "broken"),
         "worst_slack": float(seen.slacks.min(initial=np.inf)),
         "shares": shares,
         "weighted": {name: share for name, share in shares.items() if name in seen.weighted},

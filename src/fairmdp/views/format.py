@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from fairmdp.certificate import FAIR_TOL
 
@@ -72,6 +73,31 @@ def shortened(text: str, most: int = 40) -> str:
         return text
     end = 2 * most // 3
     return f"{text[: most - 3 - end].rstrip()}...{text[-end:].lstrip()}"
+
+
+def table(cells: Sequence[Sequence[str]], total: int = 0, more: str = "more quotas") -> list[str]:
+    """Rows under their head, and how many more there are of so many; words where there is none."""
+    left = total - len(cells) + 1
+    lines = columns(cells) if len(cells) > 1 else ["  no quotas"]
+    return lines + ([f"  ... and {left} {more}"] if left > 0 else [])
+
+
+def notes_lines(data: Mapping[str, Any]) -> list[str]:
+    """What a careful reader should know, a line each."""
+    return [f"  note    {note}" for note in data["notes"]]
+
+
+def verified_text(name: str, data: Mapping[str, Any], proved: Sequence[str]) -> str:
+    """Whether claims were confirmed, what was proved of them, what is wrong, and what is not proved."""
+    arithmetic = "rational arithmetic" if data["exact"] else "floating point with outward rounding"
+    lines = [
+        f"{name}: {'confirmed' if data['ok'] else 'NOT CONFIRMED'} in {arithmetic}",
+        f"  proved  {data['status']}: {data['meaning']}",
+        *proved,
+        *(f"  wrong   {message}" for message in data["messages"]),
+        *(f"  no proof  {estimate}" for estimate in data.get("estimates", ())),
+    ]
+    return "\n".join(lines)
 
 
 def columns(cells: Sequence[Sequence[str]]) -> list[str]:

@@ -1,4 +1,7 @@
-"""A solution as one HTML file that needs nothing else: problem, policy, shares, prices, frontier, proof."""
+"""A solution as one HTML file that needs nothing else: problem, policy, shares, prices, frontier, proof.
+
+What it draws of a solution and of a frontier the page draws too.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,15 @@ import numpy as np
 from fairmdp.certificate import verify
 from fairmdp.certificate.exact import QUICK_TRANSITIONS
 from fairmdp.errors import ProblemError
+from fairmdp.frontiers import Frontier
 from fairmdp.frontiers.drawn import best_curve
 from fairmdp.frontiers.meanings import other_meaning
 from fairmdp.model.problem import Problem
-from fairmdp.solution.solution import Solution
+from fairmdp.solution.file import plain
+from fairmdp.solution.solution import Solution, Status
 from fairmdp.solvers.auto import solve
 from fairmdp.views.briefing import Occasion, briefing
-from fairmdp.views.document import Json, frontier_view, problem_view, solution_view, verdict_view
+from fairmdp.views.data import Json, frontier_data, problem_data, solution_data, verdict_data
 from fairmdp.views.sentences import method_text
 
 MOST_CURVES = 3
@@ -33,6 +38,11 @@ MOST_ROWS = 500
 """Quotas of a report, the tightest."""
 
 _PLAIN = Occasion()
+
+_CURVE = (
+    "quota", "bound", "unit", "exact", "concave", "values", "gains", "slopes", "worst_slacks",
+    "last_feasible", "limit", "own_limit",
+)  # fmt: skip
 
 _MODULES = ("dom", "format", "plot", "figures", "graph", "sections", "report")
 
@@ -60,7 +70,7 @@ def report_html(
     verdict = verify(problem, solution, exact=problem.mdp.P.nnz <= QUICK_TRANSITIONS)
     if solution.provenance.get("problem") != problem.digest:
         raise ProblemError(f"{verdict.messages[0]}\n  name the problem as you did when it was solved")
-    asked = problem_view(problem, name)
+    asked = plain(problem_data(problem, name))
     free = solve(problem.without_quotas())
     answer = solution_view(problem, solution, free, other_meaning(problem, solution))
     if problem.n_quotas > MOST_ROWS:
@@ -76,11 +86,31 @@ def report_html(
         "briefing": briefing(problem, solution, free, verdict, occasion),
         "problem": asked,
         "answer": answer,
-        "verdict": verdict_view(problem, verdict),
+        "verdict": plain(verdict_data(problem, verdict)),
         "curves": curves,
         "provenance": _provenance(solution),
     }
     return _page(document)
+
+
+def solution_view(
+    problem: Problem, solution: Solution, free: Solution, other: Solution | None = None
+) -> Json:
+    """What was found, beside the solution without quotas; what is not proved is not drawn.
+
+    What the `other` meaning of the quotas would come to stands among the notes, or with what conflicts.
+    """
+    document = plain(solution_data(problem, solution, free, other))
+    if document["other"] is not None:
+        conflict = document["infeasible"]
+        (document["notes"] if conflict is None else conflict["lines"]).append(document["other"]["text"])
+    return document | {"policies": []} if solution.status is Status.UNDECIDED else document
+
+
+def frontier_view(problem: Problem, curve: Frontier) -> Json:
+    """The best gain against what is owed, point by point."""
+    document = plain(frontier_data(curve, problem))
+    return {name: document[name] for name in _CURVE}
 
 
 def _curves(

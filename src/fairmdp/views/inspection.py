@@ -12,7 +12,7 @@ from fairmdp.model.time import spanned
 from fairmdp.solvers.registry import REASONS, summary
 from fairmdp.views.data import Json, quotas_data
 from fairmdp.views.ends import set_text
-from fairmdp.views.format import MAX_ROWS, asked, columns, listed, percent, shortened
+from fairmdp.views.format import MAX_ROWS, asked, listed, percent, shortened, table
 
 if TYPE_CHECKING:  # a small solve does without it
     from fairmdp.audit import Inspection
@@ -91,10 +91,7 @@ def inspection_text(name: str, problem: Problem, seen: Inspection) -> str:
     rows = [["quota", "asked", "counts", "met by"]]
     for row in data["quotas"][:MAX_ROWS]:
         rows.append([row["name"], _asked_text(row), row["counts"], row["meaning"]])
-    lines += ["", *(columns(rows) if len(rows) > 1 else ["  no quotas"])]
-    if len(data["quotas"]) > MAX_ROWS:
-        lines.append(f"  ... and {len(data['quotas']) - MAX_ROWS} more quotas")
-    return "\n".join(lines)
+    return "\n".join([*lines, "", *table(rows, len(data["quotas"]))])
 
 
 def _asked_text(row: Json) -> str:

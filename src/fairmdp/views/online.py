@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairmdp.views.data import Json, asked_bounds
-from fairmdp.views.format import MAX_ROWS, asked, columns, fixed, interval, worst_slack
+from fairmdp.views.data import Json, asked_bounds, taken
+from fairmdp.views.format import MAX_ROWS, asked, columns, fixed, interval, notes_lines, table, worst_slack
 
 if TYPE_CHECKING:
     from fairmdp.model.problem import Problem
@@ -26,16 +26,11 @@ def online_data(run: OnlineRun, upper: float | None = None) -> Json:
     worst = said.worst_account if math.isfinite(said.worst_account) else None
     return {
         "fairmdp_online": 1,
-        "steps": said.steps,
+        **taken(said, "steps", "gain", "mode", "restoring", "epochs", "start"),
         "finished": run.finished,
-        "gain": said.gain,
         "upper": upper,
         "worst_account": worst,
         "worst_slack": None if worst is None else worst / max(said.steps, 1),
-        "mode": said.mode,
-        "restoring": said.restoring,
-        "epochs": said.epochs,
-        "start": said.start,
         "quotas": [
             {
                 "quota": name,
@@ -84,21 +79,19 @@ def online_text(source: str, problem: Problem, data: Json) -> str:
     if rows:
         lines += ["", *_quota_table(data)]
     lines += ["", *_course(data)]
-    return "\n".join([*lines, *(f"  note    {note}" for note in data["notes"])])
+    return "\n".join([*lines, *notes_lines(data)])
 
 
 def _quota_table(data: Json) -> list[str]:
     rows, enough = data["quotas"], data["long_run_cycles"]
-    head = ["quota", "share", "asked", "account", "lowest", "", "policy in force, long run"]
-    cells = [head]
+    cells = [["quota", "share", "asked", "account", "lowest", "", "policy in force, long run"]]
     for row in rows[:MAX_ROWS]:
         known = row["long_run"] != [0.0, 1.0] and enough
         long_run = interval(*row["long_run"]) if known else "-"
         met = "" if row["met"] else "SHORT"
         account = _steps(row["account"]), _steps(row["lowest"])
         cells.append([row["quota"], fixed(row["share"]), asked(row["asked"]), *account, met, long_run])
-    more = [f"  ... and {len(rows) - MAX_ROWS} more quotas"] if len(rows) > MAX_ROWS else []
-    return columns(cells) + more
+    return table(cells, len(rows))
 
 
 def _course(data: Json) -> list[str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from fairmdp.certificate import FAIR_TOL
 from fairmdp.model.checks import counted
@@ -20,10 +20,13 @@ from fairmdp.views.format import (
     fixed,
     interval,
     listed,
+    notes_lines,
     percent,
     price,
     shortened,
     slack,
+    table,
+    verified_text,
     with_error,
     worst_slack,
 )
@@ -61,7 +64,7 @@ def solution_text(
         lines += [*_gain_lines(data), *_meaning_lines(data), "", *_quota_table(data)]
         lines += [*ends_lines(data["ends"], _per(data)), *starts_lines(data["starts"], _per(data)), ""]
         lines += policies_lines(data["policies"])
-    return "\n".join([*lines, *_notes(data)])
+    return "\n".join([*lines, *notes_lines(data)])
 
 
 def size_text(problem: Problem) -> str:
@@ -73,22 +76,16 @@ def size_text(problem: Problem) -> str:
 
 def verdict_text(name: str, problem: Problem, verdict: Verdict) -> str:
     """Whether a solution was confirmed, and what was proved."""
-    data = verdict_data(problem, verdict)
-    arithmetic = "rational arithmetic" if data["exact"] else "floating point with outward rounding"
-    lines = [
-        f"{name}: {'confirmed' if data['ok'] else 'NOT CONFIRMED'} in {arithmetic}",
-        f"  proved  {data['status']}: {data['meaning']}",
-    ]
+    data, lines = verdict_data(problem, verdict), []
     if data["gain"] is not None:
         low, high = data["gain"]
-        lines += [
+        lines = [
             f"  gain    in {interval(low, high, '.12g')}{_per(data)}, "
             f"at most {data['upper']:.12g} for any fair policy: gap {data['gap']:.2g}",
             f"  quotas  worst proven slack {data['worst_slack']:+.1e} "
             f"(met means not below -{data['fair_tol']:g})",
         ]
-    lines += [f"  wrong   {message}" for message in data["messages"]]
-    return "\n".join(lines + [f"  no proof  {estimate}" for estimate in data["estimates"]])
+    return verified_text(name, data, lines)
 
 
 def frontier_text(source: str, curve: Frontier) -> str:
@@ -196,7 +193,7 @@ def estimate_text(source: str, problem: Problem, data: Json) -> str:
     for k, name in enumerate(data["quota_names"][:MAX_ROWS]):
         share, error, margin = (fixed(data[what][k]) for what in ("shares", "share_se", "margins"))
         rows.append([name, share, error, asked(data["asked"][k]), margin, price(data["prices"][k])])
-    lines += [*_table(rows), *_more(len(data["quota_names"]), "more quotas"), *_notes(data)]
+    lines += [*table(rows, len(data["quota_names"])), *notes_lines(data)]
     if "certificate" in data:
         lines += ["", *certificate_lines(data["certificate"])]
     return "\n".join(lines)
@@ -244,10 +241,11 @@ def certificate_lines(data: Json) -> list[str]:
     proved = zip(data["quota_names"], data["share_low"], data["share_high"], data["verdicts"], strict=True)
     for name, low, high, verdict in list(proved)[:MAX_ROWS]:
         lines.append(f"  share of {name} in {interval(low, high)}: {verdict}")
-    lines += _more(len(data["quota_names"]), "more quotas")
+    left = len(data["quota_names"]) - MAX_ROWS
+    lines += [f"  ... and {left} more quotas"] if left > 0 else []
     if data["more_samples"] is not None:
         lines.append(f"  about {data['more_samples']:,} more samples would decide")
-    return [*lines, *_notes(data)]
+    return [*lines, *notes_lines(data)]
 
 
 def simulation_text(source: str, data: Json) -> str:
@@ -269,13 +267,12 @@ def simulation_text(source: str, data: Json) -> str:
         "",
         f"  gain    {with_error(data['gain'], data['gain_se'])}{_per(data)}{exact}",
         "",
-        *_table(rows),
-        *_more(len(data["quotas"]), "more quotas"),
+        *table(rows, len(data["quotas"])),
     ]
     if len(rows) > 2:
         lines += ["", f"  all quotas are met {late} in {data['met_all']:.0%} of runs"]
     lines += seen_lines(data["ends"])
-    return "\n".join([*lines, *_notes(data)])
+    return "\n".join([*lines, *notes_lines(data)])
 
 
 def infeasible_lines(why: Json | None) -> list[str]:
@@ -327,7 +324,7 @@ def _quota_table(data: Json) -> list[str]:
         if row["expected"]:
             said.append("in the mean over runs")
         rows.append([row["name"], *shown, ", ".join(filter(None, said))])
-    return [*_table(rows), *_more(data["of_quotas"], "quotas with more slack")]
+    return table(rows, data["of_quotas"], "quotas with more slack")
 
 
 def policies_lines(policies: Sequence[Json]) -> list[str]:
@@ -378,16 +375,3 @@ def _pays_most(pays: Json) -> tuple[str, str]:
     """The group that has least of what it would have without quotas, and how much less."""
     name = max(pays, key=lambda group: pays[group], default=None)
     return ("-", "-") if name is None or pays[name] <= _MOVED else (name, f"-{fixed(pays[name])}")
-
-
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows under their head; words where there is none."""
-    return columns(rows) if len(rows) > 1 else ["  no quotas"]
-
-
-def _more(total: int, what: str) -> list[str]:
-    return [f"  ... and {total - MAX_ROWS} {what}"] if total > MAX_ROWS else []
-
-
-def _notes(data: Json) -> Iterable[Any]:
-    return (f"  note    {note}" for note in data["notes"])

@@ -7,14 +7,26 @@ import math
 from typing import TYPE_CHECKING
 
 from fairmdp.certificate.welfare import WelfareVerdict
-from fairmdp.model.objective_text import objective_text
+from fairmdp.model.objectives import objective_text
 from fairmdp.model.problem import Problem
 from fairmdp.solution.file import plain
 from fairmdp.solution.solution import Status
 from fairmdp.solution.welfare import WelfareSolution
 from fairmdp.solution.welfare_file import welfare_to_dict
-from fairmdp.views.data import Json, shown_unit, solution_data
-from fairmdp.views.format import MAX_ROWS, columns, fixed, interval, listed, price, slack, worst_slack
+from fairmdp.views.data import Json, shown_unit, solution_data, taken
+from fairmdp.views.format import (
+    MAX_ROWS,
+    columns,
+    fixed,
+    interval,
+    listed,
+    notes_lines,
+    price,
+    slack,
+    table,
+    verified_text,
+    worst_slack,
+)
 from fairmdp.views.text import infeasible_lines, policies_lines, size_text
 
 if TYPE_CHECKING:  # a single answer does without it
@@ -46,13 +58,9 @@ def welfare_data(problem: Problem, fair: WelfareSolution) -> Json:
     return {
         "status": fair.status.value,
         "principle": objective_text(fair.objective),
-        "reward": fair.reward,
-        "per": problem.mdp.per,
-        "welfare": fair.welfare,
+        **taken(fair, "reward", "welfare", "gap", "gain", "worst_slack"),
         "upper": fair.welfare_upper,
-        "gap": fair.gap,
-        "gain": fair.gain,
-        "worst_slack": fair.worst_slack,
+        "per": problem.mdp.per,
         "groups": [row._asdict() for row in fair.rows],
         "levels": [
             {"value": level.value, "groups": list(level.groups), "sensitivity": steep[k]}
@@ -85,7 +93,7 @@ def welfare_text(name: str, problem: Problem, fair: WelfareSolution) -> str:
         return "\n".join([*lines, *_unserved(data)])
     lines += [*_welfare_lines(data), "", *_group_table(data), *_level_table(data), ""]
     lines += policies_lines(inner["policies"])
-    return "\n".join([*lines, *(f"  note    {note}" for note in inner["notes"])])
+    return "\n".join([*lines, *notes_lines(inner)])
 
 
 def welfare_frontier_data(path: WelfareFrontier) -> Json:
@@ -114,27 +122,22 @@ def welfare_frontier_text(name: str, path: WelfareFrontier) -> str:
 def welfare_verdict_data(verdict: WelfareVerdict) -> Json:
     """What was proved of an answer from the data alone."""
     names = ("ok", "welfare", "upper", "gap", "gain", "worst_slack", "levels", "messages", "exact")
-    taken = {name: getattr(verdict, name) for name in names}
-    return taken | {"status": verdict.status.value, "meaning": _MEANINGS[verdict.status]}
+    said = {"status": verdict.status.value, "meaning": _MEANINGS[verdict.status]}
+    return taken(verdict, *names) | said
 
 
 def welfare_verdict_text(name: str, verdict: WelfareVerdict) -> str:
     """Whether an answer was confirmed, and what was proved."""
-    data = welfare_verdict_data(verdict)
-    arithmetic = "rational arithmetic" if data["exact"] else "floating point with outward rounding"
-    lines = [
-        f"{name}: {'confirmed' if data['ok'] else 'NOT CONFIRMED'} in {arithmetic}",
-        f"  proved  {data['status']}: {data['meaning']}",
-    ]
+    data, lines = welfare_verdict_data(verdict), []
     if math.isfinite(data["welfare"][0]):
         (low, high), (gain_low, gain_high) = data["welfare"], data["gain"]
-        lines += [
+        lines = [
             f"  welfare in {interval(low, high, '.12g')}, at most {data['upper']:.12g} "
             f"for any policy that meets the quotas: gap {data['gap']:.2g}",
             f"  gain    in {interval(gain_low, gain_high, '.12g')}   {worst_slack(data['worst_slack'])}",
         ]
     lines += [f"  level {k}  {value:.12g}" for k, value in enumerate(data["levels"], start=1)]
-    return "\n".join([*lines, *(f"  wrong   {message}" for message in data["messages"])])
+    return verified_text(name, data, lines)
 
 
 def _asked(data: Json) -> str:
@@ -169,8 +172,7 @@ def _group_table(data: Json) -> list[str]:
     if len(data["groups"]) <= MAX_ROWS:
         shown = data["groups"]
     rows += [[row["name"], fixed(row["utility"]), price(row["marginal"])] for row in shown]
-    left = len(data["groups"]) - len(shown)
-    return columns(rows) + ([f"  ... and {left} groups that get more"] if left else [])
+    return table(rows, len(data["groups"]), "groups that get more")
 
 
 def _level_table(data: Json) -> list[str]:

@@ -1,8 +1,12 @@
-"""A world's plan: its ceiling, prices, who pays and what is owed; as plain data and in words."""
+"""Plans of worlds and what policies did in simulations, as plain data and in words.
+
+Of a plan these are its ceiling, prices, who pays and what is owed.
+"""
 
 from __future__ import annotations
 
 import math
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,13 +14,25 @@ import numpy as np
 from fairmdp.certificate.world import WorldVerdict
 from fairmdp.model.checks import Floats, Ints, counted
 from fairmdp.solution.solution import Status
-from fairmdp.views.data import Json
-from fairmdp.views.format import columns, fixed, price, slack, worst_slack
+from fairmdp.views.data import Json, taken
+from fairmdp.views.format import (
+    columns,
+    fixed,
+    interval,
+    percent,
+    price,
+    slack,
+    verified_text,
+    with_error,
+    worst_slack,
+)
 from fairmdp.world.plan import WorldPlan
 from fairmdp.world.world import World
 
-if TYPE_CHECKING:  # a single plan does without it
-    from fairmdp.frontiers import WorldFrontier
+if TYPE_CHECKING:
+    from fairmdp.dispatch.policy import DispatchPolicy
+    from fairmdp.dispatch.simulation import WorldSimulation
+    from fairmdp.frontiers import WorldComparison, WorldFrontier
 
 _MOST = 5  # components that are named
 _QUANTILES = (0.0, 0.05, 0.5, 0.95, 1.0)
@@ -45,6 +61,7 @@ def world_data(world: World, plan: WorldPlan, free: WorldPlan | None = None) -> 
     """What a plan claims and what is behind it. `free` is the plan without quotas."""
     found = plan.has_policy and plan.status is not Status.UNDECIDED
     used, had = plan.totals(world)
+    groups = _group_data(world, world.group_owed, had) if found else []
     data: Json = {
         "status": plan.status.value,
         "meaning": _MEANINGS[plan.status],
@@ -63,15 +80,8 @@ def world_data(world: World, plan: WorldPlan, free: WorldPlan | None = None) -> 
         ],
         "quotas": [_quota(world, plan, j) for j in range(len(world.sides))] if found else [],
         "groups": [
-            {
-                "name": world.groups[k].name, "side": "at_least" if sign > 0 else "at_most",
-                "asked": sign * owed, "had": sign * has, "slack": has - owed, "price": p,
-            }
-            for (k, sign), owed, has, p in zip(
-                world.group_sides, world.group_owed.tolist(), had.tolist(), plan.group_prices.tolist(),
-                strict=True,
-            )
-        ] if found else [],
+            group | {"price": p} for group, p in zip(groups, plan.group_prices.tolist(), strict=False)
+        ],
         "payers": None if free is None or not found or not free.has_policy else _payers(world, plan, free),
     }  # fmt: skip
     if plan.alone is not None:
@@ -82,6 +92,17 @@ def world_data(world: World, plan: WorldPlan, free: WorldPlan | None = None) -> 
             "prices": plan.shortage.prices.tolist(),
         }  # fmt: skip
     return data
+
+
+def _group_data(world: World, owed: Floats, had: Floats) -> list[Json]:
+    """What each side of a group quota asks for, and what there is of it."""
+    return [
+        {
+            "name": world.groups[k].name, "side": "at_least" if sign > 0 else "at_most",
+            "asked": sign * due, "had": sign * has, "slack": has - due,
+        }
+        for (k, sign), due, has in zip(world.group_sides, owed.tolist(), had.tolist(), strict=True)
+    ]  # fmt: skip
 
 
 def _or_none(value: float) -> float | None:
@@ -160,9 +181,8 @@ def _payers(world: World, plan: WorldPlan, free: WorldPlan) -> Json:
 def _alone(world: World, plan: WorldPlan) -> Json:
     assert plan.alone is not None
     first = []
-    for row, side, reach in list(zip(plan.alone.rows, plan.alone.sides, plan.alone.reach, strict=True))[
-        :_MOST
-    ]:
+    alone = zip(plan.alone.rows, plan.alone.sides, plan.alone.reach, strict=True)
+    for row, side, reach in islice(alone, _MOST):
         b = int(np.searchsorted(world.starts, row, side="right")) - 1
         owed = world.blocks[b].owed[row - world.starts[b], side] if side >= 0 else math.nan
         first.append(
@@ -214,17 +234,8 @@ def _resources(data: Json) -> list[str]:
 
 
 def _quotas(data: Json) -> list[str]:
-    cells = [
-        [
-            "quota",
-            "owed to",
-            "asked (median)",
-            "had (5 %, median, 95 %)",
-            "least slack",
-            "binding",
-            "price (median, most)",
-        ]
-    ]
+    head = "quota", "owed to", "asked (median)", "had (5 %, median, 95 %)", "least slack", "binding"
+    cells = [[*head, "price (median, most)"]]
     for q in data["quotas"]:
         if not q["rows"]:
             continue
@@ -239,12 +250,14 @@ def _quotas(data: Json) -> list[str]:
 
 
 def _groups(data: Json) -> list[str]:
-    cells = [["group", "asked", "had", "slack", "price"]]
+    """Group quotas, with prices where there are some."""
+    cells = [["group", "asked", "had", "slack"]]
     for g in data["groups"]:
         sign = ">=" if g["side"] == "at_least" else "<="
-        cells.append(
-            [g["name"], f"{sign} {g['asked']:.6g}", f"{g['had']:.6g}", slack(g["slack"]), price(g["price"])]
-        )
+        cells.append([g["name"], f"{sign} {g['asked']:.6g}", f"{g['had']:.6g}", slack(g["slack"])])
+    if any("price" in g for g in data["groups"]):
+        prices = ["price", *(price(g["price"]) for g in data["groups"])]
+        cells = [[*row, p] for row, p in zip(cells, prices, strict=True)]
     return columns(cells) if data["groups"] else []
 
 
@@ -258,15 +271,9 @@ def _paid(data: Json) -> list[str]:
     ]
     named = [*paid["most_lowered"], *reversed(paid["most_raised"])]
     cells = [["", "reward", "without quotas", "change"]]
-    cells += [
-        [
-            c["name"],
-            fixed(c["reward"]),
-            fixed(c["without_quotas"]),
-            f"{c['reward'] - c['without_quotas']:+.4f}",
-        ]
-        for c in named
-    ]
+    for c in named:
+        now, before = c["reward"], c["without_quotas"]
+        cells.append([c["name"], fixed(now), fixed(before), f"{now - before:+.4f}"])
     return lines + (columns(cells) if named else [])
 
 
@@ -306,28 +313,18 @@ def impossible_lines(world: World, data: Json) -> list[str]:
 def world_verdict_data(verdict: WorldVerdict) -> Json:
     """What could be proved about a world's plan."""
     return {
-        "ok": verdict.ok,
+        **taken(verdict, "ok", "exact", "messages", "estimates"),
         "status": verdict.status.value,
         "meaning": _MEANINGS[verdict.status],
         "upper": _or_none(verdict.upper),
-        "exact": verdict.exact,
-        "messages": list(verdict.messages),
-        "estimates": list(verdict.estimates),
     }
 
 
 def world_verdict_text(name: str, verdict: WorldVerdict) -> str:
     """Whether a plan was confirmed, and what was proved."""
     data = world_verdict_data(verdict)
-    arithmetic = "rational arithmetic" if data["exact"] else "floating point with outward rounding"
-    lines = [
-        f"{name}: {'confirmed' if data['ok'] else 'NOT CONFIRMED'} in {arithmetic}",
-        f"  proved  {data['status']}: {data['meaning']}",
-    ]
-    if data["upper"] is not None:
-        lines.append(f"  ceiling {data['upper']:.12g} for any joint policy that meets the quotas")
-    lines += [f"  wrong   {message}" for message in data["messages"]]
-    return "\n".join(lines + [f"  no proof  {estimate}" for estimate in data["estimates"]])
+    ceiling = f"  ceiling {verdict.upper:.12g} for any joint policy that meets the quotas"
+    return verified_text(name, data, [] if data["upper"] is None else [ceiling])
 
 
 def world_frontier_data(curve: WorldFrontier) -> Json:
@@ -357,3 +354,97 @@ def world_frontier_text(name: str, curve: WorldFrontier) -> str:
         ])  # fmt: skip
     about = "ceilings are proved; plans keep capacity in the mean"
     return "\n".join([f"{name}: {curve.name}; {about}", "", *columns(cells)])
+
+
+def world_simulation_data(
+    world: World, plan: WorldPlan, policy: DispatchPolicy, seen: WorldSimulation
+) -> Json:
+    """What one run of a policy of a world has seen, beside the ceiling."""
+    return {
+        "policy": policy.kind, "window": float(policy.window), "margin": float(policy.margin),
+        **_run(plan, seen),
+        "interval": list(seen.interval),
+        "upper": plan.upper,
+        "steps": seen.steps, "burn_in": seen.burn_in, "finished": seen.finished,
+        "resources": [
+            {"name": r.name, "capacity": float(c), "used": float(u), "most_used": float(m)}
+            for r, c, u, m in zip(world.resources, seen.capacity, seen.used, seen.most_used, strict=True)
+        ],
+        "groups": _group_data(world, seen.group_owed, seen.group_shares),
+        "arrears": _quantiles(seen.arrears),
+    }  # fmt: skip
+
+
+def _run(plan: WorldPlan, seen: WorldSimulation) -> Json:
+    owing = np.isfinite(seen.owed)
+    return {
+        "gain": seen.gain,
+        "error": seen.gain_se,
+        "gap": seen.gap(plan.upper),
+        "quotas": int(owing.sum()),
+        "met": int((seen.shares >= seen.owed)[owing].sum()),
+        "worst_slack": seen.worst_slack if math.isfinite(seen.worst_slack) else None,
+        "groups_met": bool((seen.group_shares >= seen.group_owed).all()),
+        "most_behind": float(seen.arrears.max(initial=0.0)),
+    }
+
+
+def world_simulation_text(
+    name: str, world: World, plan: WorldPlan, policy: DispatchPolicy, seen: WorldSimulation
+) -> str:
+    """Gain beside the ceiling, who had what is owed, and that capacity was kept."""
+    data = world_simulation_data(world, plan, policy, seen)
+    low, high = data["interval"]
+    counted = data["steps"] - data["burn_in"]
+    lines = [
+        f"{name}: {world_size_text(world)}",
+        f"  policy {data['policy']}, window {data['window']:g}, margin {data['margin']:g}; "
+        f"{counted:,} steps after {data['burn_in']:,}",
+        "",
+        f"  gain      {with_error(data['gain'], data['error'])}, 95 %: {interval(low, high)} (measured)",
+        f"  ceiling   {fixed(data['upper'], 6)} (proved); the gap is {100 * data['gap']:.2f} %",
+    ]
+    if data["quotas"]:
+        lines.append(
+            f"  quotas    {data['met']:,} of {data['quotas']:,} met in this run, worst slack "
+            f"{slack(data['worst_slack'])}; at most {data['most_behind']:.1f} steps behind"
+        )
+    cells = [["resource", "capacity", "used", "most in a step"]]
+    for r in data["resources"]:
+        cells.append([r["name"], *(f"{r[what]:.6g}" for what in ("capacity", "used", "most_used"))])
+    lines += ["", *columns(cells)] if data["resources"] else []
+    lines += ["", *_groups(data)] if data["groups"] else []
+    if not data["finished"]:
+        lines.append("  stopped early: these are the steps that were made")
+    return "\n".join(lines)
+
+
+def world_comparison_data(compared: WorldComparison) -> Json:
+    """Policies of a world side by side."""
+    plan = compared.plan
+    return {
+        "upper": plan.upper,
+        "policies": {name: _run(plan, seen) for name, seen in compared.runs.items()},
+        "steps": next(iter(compared.runs.values())).steps,
+    }
+
+
+def world_comparison_text(name: str, world: World, compared: WorldComparison) -> str:
+    """Policies of a world as a table."""
+    data = world_comparison_data(compared)
+    cells = [["policy", "gain", "below the ceiling", "quotas met", "worst slack", "most behind"]]
+    for policy, run in data["policies"].items():
+        met = percent(run["met"] / run["quotas"]) if 0 < run["met"] < run["quotas"] else None
+        cells.append([
+            policy, with_error(run["gain"], run["error"]), f"{100 * run['gap']:.2f} %",
+            met or ("all" if run["met"] == run["quotas"] else "none"), slack(run["worst_slack"]),
+            f"{run['most_behind']:.0f} steps" if run["most_behind"] else "-",
+        ])  # fmt: skip
+    return "\n".join([
+        f"{name}: {world_size_text(world)}; {data['steps']:,} simulated steps each",
+        f"  ceiling {fixed(data['upper'], 6)}, proved for all that meet the quotas; gains are measured",
+        "",
+        *columns(cells),
+        "",
+        "  every policy keeps capacity at every step; one above the ceiling breaks quotas",
+    ])  # fmt: skip

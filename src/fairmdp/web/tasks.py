@@ -26,7 +26,7 @@ from fairmdp.frontiers import last_feasible
 from fairmdp.frontiers.drawn import best_curve
 from fairmdp.frontiers.meanings import other_meaning
 from fairmdp.io import Source
-from fairmdp.model.objective_text import parse_objective
+from fairmdp.model.objectives import parse_objective
 from fairmdp.model.problem import Problem
 from fairmdp.model.quota_text import states_matching
 from fairmdp.solution.file import plain
@@ -34,15 +34,10 @@ from fairmdp.solution.solution import Solution, Status
 from fairmdp.solvers.auto import solve
 from fairmdp.solvers.request import Progress
 from fairmdp.solvers.warm import WarmSolver
-from fairmdp.views.document import (
-    Json,
-    evaluation_view,
-    frontier_view,
-    problem_view,
-    solution_view,
-    verdict_view,
-)
+from fairmdp.views.audit import evaluation_data
+from fairmdp.views.data import Json, problem_data, verdict_data
 from fairmdp.views.exports import export
+from fairmdp.views.html import frontier_view, solution_view
 from fairmdp.views.welfare import welfare_view
 from fairmdp.web.edits import Rows, edited, solve_command, welfare_command
 from fairmdp.web.worlds import WORLD_TASKS, OpenWorlds
@@ -235,7 +230,7 @@ def _open(opened: _Opened, request: Request, progress: Progress) -> Json:
     problem = opened.problem
     quick = problem.mdp.n_pairs <= _SLOW_PAIRS  # else the page asks for them after its first answer
     name = Path(opened.stated.source.name).name
-    return {"problem": problem_view(problem, name), "ranges": _ranges(problem, "") if quick else []}
+    return {"problem": plain(problem_data(problem, name)), "ranges": _ranges(problem, "") if quick else []}
 
 
 def _solve(opened: _Opened, request: Request, progress: Progress) -> Json:
@@ -269,7 +264,7 @@ def _audit(opened: _Opened, request: Request, progress: Progress) -> Json:
         seen = evaluate(problem, request.policy)
     except FairMDPError as error:
         raise RefusedError(str(error).replace(request.policy, Path(request.policy).name)) from None
-    return evaluation_view(problem, seen)
+    return plain(evaluation_data(problem, seen))
 
 
 def _ranges(problem: Problem, moving: str) -> list[Json]:
@@ -312,7 +307,7 @@ def _proof(opened: _Opened, request: Request, progress: Progress) -> Json:
     problem = opened.at(request)
     solution = opened.solved(problem, progress)
     verdict = verify(problem, solution, exact=problem.mdp.P.nnz <= QUICK_TRANSITIONS)
-    return verdict_view(problem, verdict)
+    return plain(verdict_data(problem, verdict))
 
 
 def _export(opened: _Opened, request: Request, progress: Progress) -> Json:
