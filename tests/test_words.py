@@ -8,7 +8,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from fairmdp.cli import cli
-from fairmdp.cli.words import Count
+from fairmdp.cli.flags import Count
 from fairmdp.io import whole
 
 

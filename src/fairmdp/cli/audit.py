@@ -9,29 +9,23 @@ import click
 
 import fairmdp as fm
 from fairmdp import io, views
-from fairmdp.cli.exit_codes import INFEASIBLE, SOLVED, STOPPED
-from fairmdp.cli.options import (
-    POSITIVE,
-    check_file,
-    json_option,
-    option,
-    options,
-    problem_options,
-    save_bytes,
-)
-from fairmdp.cli.words import FILE
-
-_CODES = {"fair": SOLVED, "not fair": INFEASIBLE, "undecided": STOPPED}
+from fairmdp.cli import flags, output
+from fairmdp.cli.exit_codes import OF_VERDICT
+from fairmdp.cli.flags import FILE, POSITIVE, option
 
 
 @dataclass(frozen=True)
 class _Options:
-    seconds: float | None = option("--seconds", type=POSITIVE, help="Time to stop the searches at.")
+    seconds: float | None = flags.seconds("Time to stop the searches at.")
     delta: float = option(
-        "--delta", type=POSITIVE, default=0.05, show_default=True, help="Level, of what is said from records."
+        "--delta",
+        type=POSITIVE,
+        default=0.05,
+        show_default=True,
+        help="Level, of what is said from records.",
     )
-    as_json: bool = json_option("result")
-    csv_file: str | None = option("--csv", type=FILE, help="Write the table of quotas to this file.")
+    as_json: bool = flags.as_json("result")
+    csv_file: str | None = flags.csv("Write the table of quotas to this file.")
     mended: str | None = option(
         "--mended",
         type=FILE,
@@ -43,9 +37,9 @@ class _Options:
 
 
 @click.command()
-@problem_options
+@flags.problem
 @click.argument("policy_file", type=FILE, metavar="[POLICY]", required=False)
-@options(_Options)
+@flags.of(_Options)
 def audit(source: io.Source, policy_file: str | None, options: _Options) -> None:
     """Judge POLICY on SOURCE: what it earns, which quotas it breaks, and the least change that mends it.
 
@@ -64,9 +58,9 @@ def audit(source: io.Source, policy_file: str | None, options: _Options) -> None
     fairmdp audit three-state today.csv --mended tomorrow.csv
     fairmdp audit records.csv --quota 'ward_b>=0.25' --mended tomorrow.csv
     """
-    check_file("--csv", options.csv_file)
-    check_file("--out", options.out, ".json")
-    check_file("--mended", options.mended, ".csv", ".json")
+    flags.check_file("--csv", options.csv_file)
+    flags.check_file("--out", options.out, ".json")
+    flags.check_file("--mended", options.mended, ".csv", ".json")
     if policy_file is None:
         sys.exit(_audit_records(source, options))
     problem = source.problem()
@@ -75,11 +69,13 @@ def audit(source: io.Source, policy_file: str | None, options: _Options) -> None
         click.echo(views.as_json(views.evaluation_data(problem, seen)))
     else:
         click.echo(views.evaluation_text(source.target, policy_file, problem, seen))
-    if options.csv_file is not None:
-        save_bytes(options.csv_file, seen.to_table().to_csv().encode(), options.as_json)
+    output.table(options.csv_file, seen.to_table, options.as_json)
     if seen.mended is not None:
-        _write_mended(problem, seen.mended.solution, options)
-    sys.exit(_CODES[seen.verdict])
+        output.policy(options.mended, problem, seen.mended.solution, options.as_json)
+        if options.out is not None:
+            seen.mended.solution.save(options.out)
+            output.saved(options.out, options.as_json)
+    sys.exit(OF_VERDICT[seen.verdict])
 
 
 def _audit_records(source: io.Source, options: _Options) -> int:
@@ -93,24 +89,8 @@ def _audit_records(source: io.Source, options: _Options) -> int:
         raise click.UsageError("--seconds and --out are for a POLICY on a model")
     log, problem = logged
     seen = fm.audit_log(log, problem.quotas, delta=options.delta)
-    if options.as_json:
-        click.echo(views.as_json(views.log_audit_data(problem, log, seen)))
-    else:
-        click.echo(views.log_audit_text(source.target, problem, log, seen))
-    if options.csv_file is not None:
-        save_bytes(options.csv_file, seen.to_table().to_csv().encode(), options.as_json)
-    if options.mended is not None:
-        fm.Policy.of(problem, seen.best).save(options.mended)
-        if not options.as_json:
-            click.echo(f"  saved   {options.mended}")
-    return _CODES[seen.verdict]
-
-
-def _write_mended(problem: fm.Problem, solution: fm.Solution, options: _Options) -> None:
-    if options.mended is not None:
-        fm.Policy.of(problem, solution).save(options.mended)
-    if options.out is not None:
-        solution.save(options.out)
-    for path in filter(None, (options.mended, options.out)):
-        if not options.as_json:
-            click.echo(f"  saved   {path}")
+    shown = views.log_audit_data, views.log_audit_text
+    output.answer(options.as_json, *shown, source.target, problem, log, seen)
+    output.table(options.csv_file, seen.to_table, options.as_json)
+    output.policy(options.mended, problem, seen.best, options.as_json)
+    return OF_VERDICT[seen.verdict]

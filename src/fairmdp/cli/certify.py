@@ -5,16 +5,17 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
 import fairmdp as fm
 from fairmdp import io, views
+from fairmdp.cli import flags
 from fairmdp.cli.engine import engine_options, opened
-from fairmdp.cli.exit_codes import INFEASIBLE, SOLVED, STOPPED
-from fairmdp.cli.options import problem_options
-from fairmdp.cli.words import FILE, Count
+from fairmdp.cli.exit_codes import OF_VERDICT
+from fairmdp.cli.flags import FILE, Count, option
 from fairmdp.learning.estimate import Told
 
 
@@ -31,27 +32,25 @@ def progress(quiet: bool, clock: Callable[[], float] = time.perf_counter) -> Tol
     return show
 
 
+@dataclass(frozen=True)
+class _Options:
+    samples: int = option(
+        "--samples", type=Count(1000), default=100_000, show_default=True, help="Fresh samples to draw."
+    )
+    delta: float = option(
+        "--delta", default=0.05, show_default=True, help="Probability with which a verdict may fail."
+    )
+    rigorous: bool = option("--rigorous", is_flag=True, help="Bounds that hold for any number of samples.")
+    seed: int = flags.seed()
+    as_json: bool = flags.as_json("result")
+
+
 @click.command()
-@problem_options
+@flags.problem
 @click.argument("solution_file", type=FILE, metavar="SOLUTION")
-@click.option(
-    "--samples", type=Count(1000), default=100_000, show_default=True, help="Fresh samples to draw."
-)
-@click.option("--delta", default=0.05, show_default=True, help="Probability with which a verdict may fail.")
-@click.option("--rigorous", is_flag=True, help="Bounds that hold for any number of samples.")
-@click.option("--seed", default=0, show_default=True, help="Everything random follows from it.")
+@flags.of(_Options)
 @engine_options
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-def certify(
-    source: io.Source,
-    solution_file: str,
-    samples: int,
-    delta: float,
-    rigorous: bool,
-    seed: int,
-    as_json: bool,
-    **where: Any,
-) -> None:
+def certify(source: io.Source, solution_file: str, options: _Options, **where: Any) -> None:
     """Say whether the policy of SOLUTION meets the quotas on SOURCE, from fresh samples of it.
 
     SOURCE is what learn takes, module:name of a simulator or a problem; SOLUTION is the file that learn or
@@ -72,14 +71,14 @@ def certify(
             f"{solution_file}: this is a mixture of policies, and one is certified at a time\n"
             "  in Python, give fm.certify each of Solution.load(path).ends.policies"
         )
-    bar = progress(as_json)
+    bar = progress(options.as_json)
     with opened(**where) as engine:
         proof = fm.certify(
-            simulator, policy.array, problem.quotas, samples=samples, delta=delta, rigorous=rigorous,
-            seed=seed, progress=bar, engine=engine,
+            simulator, policy.array, problem.quotas, samples=options.samples, delta=options.delta,
+            rigorous=options.rigorous, seed=options.seed, progress=bar, engine=engine,
         )  # fmt: skip
     if bar is not None:
         click.echo(err=True)
     record = views.certificate_data(problem.units, proof)
-    click.echo(views.as_json(record) if as_json else views.certificate_text(source.target, record))
-    sys.exit({"fair": SOLVED, "not fair": INFEASIBLE, "undecided": STOPPED}[proof.verdict])
+    click.echo(views.as_json(record) if options.as_json else views.certificate_text(source.target, record))
+    sys.exit(OF_VERDICT[proof.verdict])

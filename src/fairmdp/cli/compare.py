@@ -8,17 +8,8 @@ import click
 
 import fairmdp as fm
 from fairmdp import io, views
-from fairmdp.cli import worlds
-from fairmdp.cli.options import (
-    figure_option,
-    json_option,
-    option,
-    options,
-    problem_options,
-    save_figure,
-    seed_option,
-)
-from fairmdp.cli.words import Count
+from fairmdp.cli import flags, output, worlds
+from fairmdp.cli.flags import Count, option
 from fairmdp.model.objectives import PRINCIPLES
 
 
@@ -28,25 +19,24 @@ class _Options:
         "--policy", multiple=True, metavar="NAME=FILE",
         help="A policy of yours as one more column, in any format that audit reads. Repeatable.",
     )  # fmt: skip
-    principles: tuple[str, ...] = option(
-        "--by", multiple=True, metavar="PRINCIPLE",
-        help="The policy of a principle of fairness, as in welfare --by; all: the usual six. Repeatable.",
-    )  # fmt: skip
-    over: tuple[str, ...] = option(
-        "--over", multiple=True, metavar="NAME",
-        help="A group to count.  [default: all quotas that are sets]  Repeatable.",
-    )  # fmt: skip
-    steps: int | None = option(
-        "--steps", type=Count(40), help="Of a world: steps that each policy is simulated.  [default: 5000]"
+    principles: tuple[str, ...] = flags.principle(
+        "The policy of a principle of fairness, as in welfare --by; all: the usual six. Repeatable.",
+        multiple=True,
     )
-    seed: int = seed_option("Of a world: everything random follows from it.")
-    as_json: bool = json_option("comparison")
-    figure: str | None = figure_option()
+    over: tuple[str, ...] = flags.over()
+    steps: int | None = option(
+        "--steps",
+        type=Count(40),
+        help="Of a world: steps that each policy is simulated.  [default: 5000]",
+    )
+    seed: int = flags.seed("Of a world: everything random follows from it.")
+    as_json: bool = flags.as_json("comparison")
+    figure: str | None = flags.figure()
 
 
 @click.command()
-@problem_options
-@options(_Options)
+@flags.problem
+@flags.of(_Options)
 def compare(source: io.Source, options: _Options) -> None:
     """Compare policies for SOURCE: the fair optimum, the optimum without quotas, max-min, uniform, yours.
 
@@ -82,8 +72,5 @@ def compare(source: io.Source, options: _Options) -> None:
         own[name] = io.read_policy(problem, path)
     principles = [one for text in options.principles for one in (PRINCIPLES if text == "all" else (text,))]
     seen = fm.compare(problem, own, principles=principles, over=options.over or None)
-    if options.as_json:
-        click.echo(views.as_json(views.comparison_data(seen)))
-    else:
-        click.echo(views.comparison_text(source.target, seen))
-    save_figure(options.figure, lambda: views.plots.plot_comparison(problem, seen), options.as_json)
+    output.answer(options.as_json, views.comparison_data, views.comparison_text, source.target, seen)
+    output.figure(options.figure, lambda: views.plots.plot_comparison(problem, seen), options.as_json)

@@ -10,3 +10,6 @@ STOPPED = 4  # before the target: out of time or steps, or undecided
 
 OF_STATUS = {"optimal": SOLVED, "infeasible": INFEASIBLE, "feasible": STOPPED, "undecided": STOPPED}
 """What was proved, as an exit code."""
+
+OF_VERDICT = {"fair": SOLVED, "not fair": INFEASIBLE, "undecided": STOPPED}
+"""What is said of a policy, as an exit code."""

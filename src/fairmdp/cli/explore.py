@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import click
 
 from fairmdp import io, web
-from fairmdp.cli.options import POSITIVE, option, options, problem_options
+from fairmdp.cli import flags
+from fairmdp.cli.flags import POSITIVE, option
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,8 @@ class _Options:
 
 
 @click.command()
-@problem_options
-@options(_Options)
+@flags.problem
+@flags.of(_Options)
 def explore(source: io.Source, options: _Options) -> None:
     """Open a page on SOURCE: move its quotas, and see what the fair policy earns and who pays.
 

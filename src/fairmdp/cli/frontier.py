@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
 import fairmdp as fm
 from fairmdp import io, views
-from fairmdp.cli import worlds
-from fairmdp.cli.options import (
-    figure_option,
-    json_option,
-    option,
-    options,
-    problem_options,
-    save_bytes,
-    save_figure,
-)
-from fairmdp.cli.words import FILE
+from fairmdp.cli import flags, output, worlds
+from fairmdp.cli.flags import option
 
 _MOST = 100_000  # values that may be asked for by their count
 
@@ -36,16 +26,16 @@ class _Options:
     workers: int | None = option(
         "--workers", type=click.IntRange(1), help="Share the values out to so many processes."
     )
-    as_json: bool = json_option("frontier")
-    csv_file: str | None = option("--csv", type=FILE, help="Write the table to this file.")
-    figure: str | None = figure_option()
+    as_json: bool = flags.as_json("frontier")
+    csv_file: str | None = flags.csv()
+    figure: str | None = flags.figure()
 
 
 @click.command()
-@problem_options
+@flags.problem
 @click.argument("quota", default="*")
 @click.argument("second", required=False)
-@options(_Options)
+@flags.of(_Options)
 def frontier(source: io.Source, quota: str, second: str | None, options: _Options) -> None:
     """Show the best gain of SOURCE as the share owed to QUOTA moves, its cap, or a factor on all quotas (*).
 
@@ -71,15 +61,10 @@ def frontier(source: io.Source, quota: str, second: str | None, options: _Option
         raise click.UsageError("--cap goes with one quota only")
     world, values = source.world(), values_of(options.values, "--values")
     if world is not None:
-        second_values = options.second_values
-        worlds.refuse_options(
-            {
-                "SECOND": second,
-                "--second-values": second_values,
-                "--cap": options.cap,
-                "--workers": options.workers,
-            }
-        )
+        worlds.refuse_options({
+            "SECOND": second, "--second-values": options.second_values, "--cap": options.cap,
+            "--workers": options.workers,
+        })  # fmt: skip
         return worlds.frontier_of_world(
             source, world, quota, values, csv_file=options.csv_file, figure=options.figure,
             as_json=options.as_json,
@@ -87,25 +72,17 @@ def frontier(source: io.Source, quota: str, second: str | None, options: _Option
     problem = source.problem()
     with _engine(options.workers) as engine:
         if second is None:
-            shown = _Shown(views.frontier_text, views.frontier_data)
+            shown: Any = views.frontier_data, views.frontier_text
             bound = "at_most" if options.cap else "at_least"
             found: Any = fm.frontier(problem, quota, values, bound=bound, engine=engine)
         else:
-            shown = _Shown(views.grid_text, views.grid_data)
+            shown = views.grid_data, views.grid_text
             others = values_of(options.second_values, "--second-values")
             found = fm.frontier_grid(problem, quota, second, values, others, engine=engine)
-    click.echo(views.as_json(shown.data(found)) if options.as_json else shown.text(source.target, found))
-    if options.csv_file is not None:
-        save_bytes(options.csv_file, found.to_table().to_csv().encode(), options.as_json)
+    output.answer(options.as_json, *shown, source.target, found)
+    output.table(options.csv_file, found.to_table, options.as_json)
     plot: Any = views.plots.plot_frontier if second is None else views.plots.plot_grid
-    save_figure(options.figure, lambda: plot(found, problem=problem), options.as_json)
-
-
-class _Shown(NamedTuple):
-    """How one kind of result is shown."""
-
-    text: Callable[[str, Any], str]
-    data: Callable[[Any], dict[str, Any]]
+    output.figure(options.figure, lambda: plot(found, problem=problem), options.as_json)
 
 
 def values_of(text: str | None, option: str) -> list[float] | None:

@@ -8,17 +8,17 @@ import click
 
 import fairmdp as fm
 from fairmdp import io, views
-from fairmdp.cli.options import json_option, options, problem_options
+from fairmdp.cli import flags, output
 
 
 @dataclass(frozen=True)
 class _Options:
-    as_json: bool = json_option("result")
+    as_json: bool = flags.as_json("result")
 
 
 @click.command()
-@problem_options
-@options(_Options)
+@flags.problem
+@flags.of(_Options)
 def inspect(source: io.Source, options: _Options) -> None:
     """Say what SOURCE is: what can be reached, where runs may end, how fast it mixes, who will solve it.
 
@@ -31,7 +31,5 @@ def inspect(source: io.Source, options: _Options) -> None:
     """
     problem = source.problem()
     seen = fm.inspect(problem)
-    if options.as_json:
-        click.echo(views.as_json(views.inspection_data(problem, seen)))
-    else:
-        click.echo(views.inspection_text(source.target, problem, seen))
+    shown = views.inspection_data, views.inspection_text
+    output.answer(options.as_json, *shown, source.target, problem, seen)

@@ -10,9 +10,9 @@ import click
 
 import fairmdp as fm
 from fairmdp import io, views
-from fairmdp.cli.options import usage_errors
+from fairmdp.cli import flags
+from fairmdp.cli.flags import FILE
 from fairmdp.cli.scenarios import default_text
-from fairmdp.cli.words import FILE
 from fairmdp.model.checks import there_are
 
 
@@ -51,7 +51,7 @@ def _command(name: str, function: Callable[..., fm.Problem | fm.World]) -> click
     defaults = {p.name: p.default for p in parameters}
 
     def write(out: str | None, force: bool, **given: str | None) -> None:
-        with usage_errors():
+        with flags.usage_errors():
             values = {
                 key: io.parse_like(defaults[key], text, _option(key))
                 for key, text in given.items()

@@ -10,20 +10,9 @@ import click
 
 import fairmdp as fm
 from fairmdp import io, views
+from fairmdp.cli import flags, output
 from fairmdp.cli.exit_codes import STOPPED
-from fairmdp.cli.options import (
-    POSITIVE,
-    check_file,
-    figure_option,
-    json_option,
-    option,
-    options,
-    problem_options,
-    save_bytes,
-    save_figure,
-    seed_option,
-)
-from fairmdp.cli.words import FILE, Count
+from fairmdp.cli.flags import FILE, POSITIVE, Count, option
 from fairmdp.model.simulator import ModelSimulator
 
 
@@ -32,7 +21,7 @@ class _Options:
     steps: int = option(
         "--steps", type=Count(1), default=20_000, show_default=True, help="All steps of the run."
     )
-    seed: int = seed_option()
+    seed: int = flags.seed()
     safe: str | None = option(
         "--safe-start", type=FILE, metavar="FILE",
         help="Begin with a policy that oversteps all quotas: one learned from this table of records (.csv, "
@@ -48,14 +37,14 @@ class _Options:
     checkpoint: str | None = option(
         "--checkpoint", type=FILE, help="Keep the run in this file now and then, and go on from it."
     )
-    as_json: bool = json_option("run")
-    csv_file: str | None = option("--csv", type=FILE, help="Write the curve to this file.")
-    figure: str | None = figure_option()
+    as_json: bool = flags.as_json("run")
+    csv_file: str | None = flags.csv("Write the curve to this file.")
+    figure: str | None = flags.figure()
 
 
 @click.command()
-@problem_options
-@options(_Options)
+@flags.problem
+@flags.of(_Options)
 def online(source: io.Source, options: _Options) -> None:
     """Let an agent run in SOURCE that learns as it goes and keeps an account for every quota.
 
@@ -72,7 +61,7 @@ def online(source: io.Source, options: _Options) -> None:
     fairmdp online three-state --safe-start stricter.json
     """
     for name, file in (("--csv", options.csv_file), ("--checkpoint", options.checkpoint)):
-        check_file(name, file)
+        flags.check_file(name, file)
     if options.slack is not None and options.safe is None:
         raise click.UsageError("--slack is that of a --safe-start")
     if source.log() is not None:
@@ -85,7 +74,7 @@ def online(source: io.Source, options: _Options) -> None:
     start = None if options.safe is None else _start(options.safe, problem, options)
     agent = fm.OnlineAgent(problem, start=start, slack=options.slack, delta=options.delta, seed=options.seed)
     upper = _upper(problem) if known else None
-    bar = _progress if sys.stderr.isatty() and not options.as_json else None
+    bar = output.watched(_progress, options.as_json)
     run = fm.run_online(
         problem if known else simulator, agent, options.steps, seed=options.seed,
         checkpoint=options.checkpoint, progress=bar,
@@ -94,9 +83,8 @@ def online(source: io.Source, options: _Options) -> None:
         click.echo(err=True)
     data = views.online_data(run, upper)
     click.echo(views.as_json(data) if options.as_json else views.online_text(source.target, problem, data))
-    if options.csv_file is not None:
-        save_bytes(options.csv_file, run.to_table().to_csv().encode(), options.as_json)
-    save_figure(options.figure, lambda: views.plots.plot_online(run, upper), options.as_json)
+    output.table(options.csv_file, run.to_table, options.as_json)
+    output.figure(options.figure, lambda: views.plots.plot_online(run, upper), options.as_json)
     if not run.finished:
         sys.exit(STOPPED)
 

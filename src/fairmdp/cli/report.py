@@ -10,8 +10,8 @@ import click
 
 import fairmdp as fm
 from fairmdp import files, io, views
-from fairmdp.cli.options import check_file, option, options, problem_options
-from fairmdp.cli.words import FILE
+from fairmdp.cli import flags
+from fairmdp.cli.flags import FILE, option
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class _Options:
 
 
 @click.command()
-@problem_options
+@flags.problem
 @click.argument("solution_file", type=FILE, metavar="SOLUTION")
-@options(_Options)
+@flags.of(_Options)
 def report(source: io.Source, solution_file: str, options: _Options) -> None:
     """Write SOLUTION of the problem SOURCE as one HTML file, verified on the way.
 
@@ -44,7 +44,7 @@ def report(source: io.Source, solution_file: str, options: _Options) -> None:
     fairmdp solve clinic.toml -o clinic.solution.json
     fairmdp report clinic.toml clinic.solution.json -o clinic.html --unit-reward EUR --unit-time hour
     """
-    check_file("--out", options.out, ".html", ".htm")
+    flags.check_file("--out", options.out, ".html", ".htm")
     problem, solution = source.problem(), fm.Solution.load(solution_file)
     date = datetime.date.today().isoformat() if options.date is None else options.date
     occasion = views.Occasion(date, options.author, options.unit_reward, options.unit_time)

@@ -10,11 +10,10 @@ import click
 
 import fairmdp as fm
 from fairmdp import io, views
-from fairmdp.cli import worlds
+from fairmdp.cli import flags, worlds
 from fairmdp.cli.engine import engine_options, opened
 from fairmdp.cli.exit_codes import STOPPED
-from fairmdp.cli.options import json_option, option, options, problem_options, seed_option
-from fairmdp.cli.words import FILE, Count
+from fairmdp.cli.flags import FILE, Count, option
 from fairmdp.model.simulator import ModelSimulator
 
 
@@ -22,7 +21,7 @@ from fairmdp.model.simulator import ModelSimulator
 class _Options:
     steps: int = option("--steps", type=Count(1), default=10_000, show_default=True, help="Steps of a run.")
     runs: int = option("--runs", type=Count(2), default=100, show_default=True, help="Independent runs.")
-    seed: int = seed_option()
+    seed: int = flags.seed()
     policy: str = option(
         "--policy", type=click.Choice(["auto", "fair", "fair_id", "index", "id", "greedy"]), default="auto",
         show_default=True, help="Of a world: who comes first in a step.",
@@ -34,13 +33,13 @@ class _Options:
         "--margin", default=0.005, show_default=True,
         help="Of a world: what is aimed at above every quota, in parts of the time.",
     )  # fmt: skip
-    as_json: bool = json_option("result")
+    as_json: bool = flags.as_json("result")
 
 
 @click.command()
-@problem_options
+@flags.problem
 @click.argument("solution_file", type=FILE, metavar="SOLUTION")
-@options(_Options)
+@flags.of(_Options)
 @engine_options
 def simulate(source: io.Source, solution_file: str, options: _Options, **where: Any) -> None:
     """Run the policy of SOLUTION on SOURCE; shares with error bars, beside the exact ones if they are known.

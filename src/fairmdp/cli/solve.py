@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shlex
 import sys
 import time
 from dataclasses import dataclass
@@ -13,21 +12,10 @@ import click
 
 import fairmdp as fm
 from fairmdp import io, solvers, views
-from fairmdp.cli import worlds
+from fairmdp.cli import flags, output, worlds
 from fairmdp.cli.exit_codes import OF_STATUS
+from fairmdp.cli.flags import FILE, POSITIVE, Count, option
 from fairmdp.cli.mirror import run_mirror
-from fairmdp.cli.options import (
-    POSITIVE,
-    check_file,
-    figure_option,
-    json_option,
-    option,
-    options,
-    problem_options,
-    save_figure,
-    seed_option,
-)
-from fairmdp.cli.words import FILE, Count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,29 +46,24 @@ class _Options:
         "--tol", default=1e-6, show_default=True, help="Certified relative gap that counts as optimal."
     )
     steps: int | None = option("--steps", type=Count(1), help="mirror: steps to make.  [default: 200000]")
-    seconds: float | None = option(
-        "--seconds", type=POSITIVE, help="Time to stop at, with the best policy by then."
-    )
+    seconds: float | None = flags.seconds()
     patience: float | None = option(
         "--patience", type=POSITIVE, metavar="STEPS",
         help="Pass between parts that are best kept apart at least once in so many steps (units of time).",
     )  # fmt: skip
-    seed: int = seed_option("mirror: everything random follows from it.")
+    seed: int = flags.seed("mirror: everything random follows from it.")
     checkpoint: str | None = option("--checkpoint", type=FILE, help="mirror: file to stop at and go on from.")
-    as_json: bool = json_option("solution")
+    as_json: bool = flags.as_json("solution")
     out: str | None = option(
         "--out", "-o", type=FILE, help="Keep the solution in this file (JSON; of a world .npz)."
     )
-    csv_file: str | None = option("--csv", type=FILE, help="Of a world: write what each component gets.")
-    figure: str | None = figure_option()
+    csv_file: str | None = flags.csv("Of a world: write what each component gets.")
+    figure: str | None = flags.figure()
     plot: str = option(
         "--plot", type=click.Choice(["shares", "policy", "graph"]), default="shares", show_default=True,
         help="What --figure draws.",
     )  # fmt: skip
-    policy: str | None = option(
-        "--policy", type=FILE,
-        help="Write the policy by names of states and actions, as .csv or .json, for any program to read.",
-    )  # fmt: skip
+    policy: str | None = flags.policy()
     strategy: str | None = option(
         "--strategy", "--exportstrat", type=FILE,
         help="Write the policy as PRISM's strategy file, or as Storm's scheduler if the name ends in .json.",
@@ -88,8 +71,8 @@ class _Options:
 
 
 @click.command()
-@problem_options
-@options(_Options)
+@flags.problem
+@flags.of(_Options)
 def solve(source: io.Source, options: _Options) -> None:
     """Find the policy of largest gain that meets every quota of SOURCE.
 
@@ -109,13 +92,13 @@ def solve(source: io.Source, options: _Options) -> None:
     fairmdp solve job-server -p clients=100000 --csv clients.csv -o plan.npz
     """
     world = source.world()
-    check_file("--out", options.out, *([".json"] if world is None else []))
+    flags.check_file("--out", options.out, *([".json"] if world is None else []))
     if world is not None:
         return _solve_world(source, world, options)
     if options.csv_file is not None:
         raise click.UsageError("--csv is for worlds\n  --policy writes the policy of a problem as .csv")
-    check_file("--strategy", options.strategy)
-    check_file("--policy", options.policy, ".csv", ".json")
+    flags.check_file("--strategy", options.strategy)
+    flags.check_file("--policy", options.policy, ".csv", ".json")
     quiet = options.as_json
     problem = source.problem()
     began = time.perf_counter()
@@ -133,11 +116,9 @@ def solve(source: io.Source, options: _Options) -> None:
         click.echo(views.solution_text(source.target, problem, solution, free, other))
     if options.out is not None:
         solution.save(options.out)
-        if not quiet:
-            again = shlex.join([*source.words, options.out])
-            click.echo(f"  saved   {options.out}   (recheck: fairmdp verify {again})")
+        output.saved(options.out, quiet, "verify", *source.words, options.out)
     if solution.has_policy:
-        save_figure(options.figure, lambda: _draw(options.plot, problem, solution), quiet)
+        output.figure(options.figure, lambda: _draw(options.plot, problem, solution), quiet)
         _write_policy(problem, solution, options)
     sys.exit(OF_STATUS[solution.status])
 
@@ -157,17 +138,14 @@ def _solve_world(source: io.Source, world: fm.World, options: _Options) -> None:
 
 def _write_policy(problem: fm.Problem, solution: fm.Solution, options: _Options) -> None:
     """Write the policy in the formats that were asked for, and say so."""
-    policy, saved = fm.Policy.of(problem, solution), []
-    if options.policy is not None:
-        policy.save(options.policy)
-        saved.append(options.policy)
+    output.policy(options.policy, problem, solution, options.as_json)
     if options.strategy is not None:
-        paths = fm.save_strategy(problem, solution, options.strategy)
-        drawn = [f", to be followed by {weight:.6g} of all runs" for weight in policy.weights]
-        saved += [path + (drawn[m] if policy.is_mixture else "") for m, path in enumerate(paths)]
-    for path in saved:
-        if not options.as_json:
-            click.echo(f"  saved   {path}")
+        policy = fm.Policy.of(problem, solution)
+        for path, weight in zip(
+            fm.save_strategy(problem, solution, options.strategy), policy.weights, strict=True
+        ):
+            drawn = f", to be followed by {weight:.6g} of all runs" if policy.is_mixture else ""
+            output.saved(path + drawn, options.as_json)
 
 
 def _solved(problem: fm.Problem, options: _Options) -> fm.Solution:
@@ -182,10 +160,9 @@ def _solved(problem: fm.Problem, options: _Options) -> fm.Solution:
         )  # fmt: skip
     if options.steps is not None or options.checkpoint is not None:
         raise click.UsageError("--steps and --checkpoint go with --method mirror")
-    watched = None if options.as_json or not sys.stderr.isatty() else show_progress
     return fm.solve(
-        problem, method=method, tol=tol, seconds=seconds, progress=watched, device=device,
-        patience=options.patience,
+        problem, method=method, tol=tol, seconds=seconds, device=device, patience=options.patience,
+        progress=output.watched(show_progress, options.as_json),
     )  # fmt: skip
 
 

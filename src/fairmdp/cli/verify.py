@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from typing import Any
 
 import click
 
 import fairmdp as fm
 from fairmdp import io, views
 from fairmdp.certificate.facts import MOST_TOL
-from fairmdp.cli import worlds
+from fairmdp.cli import flags, output, worlds
 from fairmdp.cli.exit_codes import BAD_PROBLEM, SOLVED
-from fairmdp.cli.options import json_option, option, options, problem_options
-from fairmdp.cli.words import FILE
+from fairmdp.cli.flags import FILE, option
 from fairmdp.solution.welfare_file import read_either
 
 
@@ -31,13 +31,13 @@ class _Options:
     names_only: bool = option(
         "--names-only", is_flag=True, help="Of an answer of welfare --names-only: set aside what quotas ask."
     )
-    as_json: bool = json_option("verdict")
+    as_json: bool = flags.as_json("verdict")
 
 
 @click.command()
-@problem_options
+@flags.problem
 @click.argument("solution_file", type=FILE, metavar="SOLUTION")
-@options(_Options)
+@flags.of(_Options)
 def verify(source: io.Source, solution_file: str, options: _Options) -> None:
     """Re-derive every claim of SOLUTION from the problem SOURCE; no solver is involved.
 
@@ -57,17 +57,14 @@ def verify(source: io.Source, solution_file: str, options: _Options) -> None:
     verdict: fm.Verdict | fm.WelfareVerdict
     if isinstance(answer, fm.WelfareSolution):
         verdict = fm.verify(problem, answer, exact=options.exact, tol=options.tol)
-        data, text = views.welfare_verdict_data(verdict), views.welfare_verdict_text(solution_file, verdict)
+        shown: Any = views.welfare_verdict_data, views.welfare_verdict_text, solution_file, verdict
         claimed = answer.solution
     else:
         verdict = fm.verify(problem, answer, exact=options.exact, tol=options.tol)
-        data, text = views.verdict_data(problem, verdict), views.verdict_text(solution_file, problem, verdict)
+        shown = views.verdict_data, views.verdict_text, solution_file, problem, verdict
         claimed = answer
-    if options.as_json:
-        click.echo(views.as_json(data))
-    else:
-        click.echo(text)
-        if claimed.provenance.get("problem") != problem.digest:
-            again = "name the problem as you did when it was solved, with the same --rho, --quota and --param"
-            click.echo(f"  {again}")
+    output.answer(options.as_json, *shown)
+    if not options.as_json and claimed.provenance.get("problem") != problem.digest:
+        again = "name the problem as you did when it was solved, with the same --rho, --quota and --param"
+        click.echo(f"  {again}")
     sys.exit(SOLVED if verdict.ok else BAD_PROBLEM)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from dataclasses import dataclass
 
@@ -10,37 +9,24 @@ import click
 
 import fairmdp as fm
 from fairmdp import io, views
+from fairmdp.cli import flags, output
 from fairmdp.cli.exit_codes import OF_STATUS
+from fairmdp.cli.flags import FILE, option
 from fairmdp.cli.frontier import values_of
-from fairmdp.cli.options import (
-    POSITIVE,
-    check_file,
-    json_option,
-    option,
-    options,
-    problem_options,
-    save_bytes,
-)
 from fairmdp.cli.solve import show_progress
-from fairmdp.cli.words import FILE
 
 
 @dataclass(frozen=True)
 class _Options:
-    principle: str = option(
-        "--by", default="nash", show_default=True, metavar="PRINCIPLE",
-        help="utilitarian, nash, alpha=2, atkinson=0.5, gini, gini=4,2,1, entropy, max-min or leximin.",
+    principle: str = flags.principle(
+        "utilitarian, nash, alpha=2, atkinson=0.5, gini, gini=4,2,1, entropy, max-min or leximin.",
+        default="nash", show_default=True,
     )  # fmt: skip
-    over: tuple[str, ...] = option(
-        "--over", multiple=True, metavar="NAME",
-        help="A group to count.  [default: all quotas that are sets]  Repeatable.",
-    )  # fmt: skip
+    over: tuple[str, ...] = flags.over()
     gain: float = option(
         "--gain", default=0.0, show_default=True, help="Weight of the gain beside the welfare."
     )
-    names_only: bool = option(
-        "--names-only", is_flag=True, help="Quotas name the groups; what they ask for is set aside."
-    )
+    names_only: bool = flags.names_only()
     along: str | None = option(
         "--along", type=click.Choice(["alpha", "gain"]), help="Follow the fair point as this grows."
     )
@@ -48,20 +34,16 @@ class _Options:
         "--values", metavar="NUMBERS", help="With --along: 0,1,2 or 0:4:9 (nine, even)."
     )
     tol: float = option("--tol", default=1e-6, show_default=True, help="Certified gap that is optimal.")
-    seconds: float | None = option(
-        "--seconds", type=POSITIVE, help="Time to stop at, with the best policy by then."
-    )
-    as_json: bool = json_option("answer")
-    csv_file: str | None = option("--csv", type=FILE, help="With --along: write the table to this file.")
+    seconds: float | None = flags.seconds()
+    as_json: bool = flags.as_json("answer")
+    csv_file: str | None = flags.csv("With --along: write the table to this file.")
     out: str | None = option("--out", "-o", type=FILE, help="Keep the answer in this file (JSON).")
-    policy: str | None = option(
-        "--policy", type=FILE, help="Write the policy by names of states and actions, as .csv or .json."
-    )
+    policy: str | None = flags.policy()
 
 
 @click.command()
-@problem_options
-@options(_Options)
+@flags.problem
+@flags.of(_Options)
 def welfare(source: io.Source, options: _Options) -> None:
     """Find the policy of SOURCE that a principle of fairness prefers, where nobody knows the quotas.
 
@@ -73,8 +55,8 @@ def welfare(source: io.Source, options: _Options) -> None:
     fairmdp verify jobs fair.json
     fairmdp welfare jobs --names-only --along alpha --values 0,1,2,8 --csv path.csv
     """
-    check_file("--out", options.out, ".json")
-    check_file("--policy", options.policy, ".csv", ".json")
+    flags.check_file("--out", options.out, ".json")
+    flags.check_file("--policy", options.policy, ".csv", ".json")
     problem = source.problem()
     if options.names_only:
         problem = problem.with_sets_unbounded()
@@ -82,10 +64,10 @@ def welfare(source: io.Source, options: _Options) -> None:
         return _follow(source, problem, options.along, options)
     if options.values is not None or options.csv_file is not None:
         raise click.UsageError("--values and --csv go with --along")
-    watched = None if options.as_json or not sys.stderr.isatty() else show_progress
     fair = fm.solve_welfare(
         problem, fm.parse_objective(options.principle), over=options.over or None, reward=options.gain,
-        tol=options.tol, seconds=options.seconds, progress=watched,
+        tol=options.tol, seconds=options.seconds,
+        progress=output.watched(show_progress, options.as_json),
     )  # fmt: skip
     if options.as_json:
         click.echo(views.welfare_json(fair))
@@ -103,23 +85,16 @@ def _follow(source: io.Source, problem: fm.Problem, along: str, options: _Option
         problem, along, values_of(options.values, "--values"), over=options.over or None,
         objective=fm.parse_objective(options.principle), reward=options.gain, tol=options.tol,
     )  # fmt: skip
-    if options.as_json:
-        click.echo(views.as_json(views.welfare_frontier_data(path)))
-    else:
-        click.echo(views.welfare_frontier_text(source.target, path))
-    if options.csv_file is not None:
-        save_bytes(options.csv_file, path.to_table().to_csv().encode(), options.as_json)
+    shown = views.welfare_frontier_data, views.welfare_frontier_text
+    output.answer(options.as_json, *shown, source.target, path)
+    output.table(options.csv_file, path.to_table, options.as_json)
 
 
 def _write(problem: fm.Problem, fair: fm.WelfareSolution, source: io.Source, options: _Options) -> None:
     """Write what was asked for, and say so."""
     if options.out is not None:
         fair.save(options.out)
-        if not options.as_json:
-            names_only = ["--names-only"] if options.names_only else []
-            again = shlex.join([*source.words, options.out, *names_only])
-            click.echo(f"  saved   {options.out}   (recheck: fairmdp verify {again})")
-    if options.policy is not None and fair.has_policy:
-        fm.Policy.of(problem, fair.solution).save(options.policy)
-        if not options.as_json:
-            click.echo(f"  saved   {options.policy}")
+        names_only = ["--names-only"] if options.names_only else []
+        output.saved(options.out, options.as_json, "verify", *source.words, options.out, *names_only)
+    if fair.has_policy:
+        output.policy(options.policy, problem, fair.solution, options.as_json)

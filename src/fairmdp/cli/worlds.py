@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,8 +10,8 @@ import click
 
 import fairmdp as fm
 from fairmdp import io, views
+from fairmdp.cli import output
 from fairmdp.cli.exit_codes import BAD_PROBLEM, INFEASIBLE, OF_STATUS, SOLVED, STOPPED
-from fairmdp.cli.options import save_bytes, save_figure
 
 
 def refuse_options(given: Mapping[str, Any]) -> None:
@@ -29,24 +28,17 @@ def solve_world(
     """Print the plan of a world, keep what was asked for, and end with the code of its status."""
     if out is not None and not out.endswith(".npz"):
         raise click.UsageError(f"--out {out}: plans of worlds are kept as .npz")
-    watched = None if as_json or not sys.stderr.isatty() else _show_progress
-    plan = fm.solve_world(world, tol=tol, seconds=seconds, progress=watched)
+    plan = fm.solve_world(world, tol=tol, seconds=seconds, progress=output.watched(_show_progress, as_json))
     free = None
     if plan.status == "optimal" and (world.sides or world.group_sides):
         free = fm.solve_world(world.without_quotas(), tol=tol)
-    if as_json:
-        click.echo(views.as_json(views.world_data(world, plan, free)))
-    else:
-        click.echo(views.world_text(source.target, world, plan, free))
+    output.answer(as_json, views.world_data, views.world_text, source.target, world, plan, free)
     if out is not None:
         plan.save(out)
-        if not as_json:
-            again = shlex.join([*source.words, out])
-            click.echo(f"  saved   {out}   (recheck: fairmdp verify {again})")
-    if plan.has_policy and csv_file is not None:
-        save_bytes(csv_file, plan.clients(world).to_csv().encode(), as_json)
+        output.saved(out, as_json, "verify", *source.words, out)
     if plan.has_policy:
-        save_figure(figure, lambda: views.plots.plot_world(world, plan), as_json)
+        output.table(csv_file, lambda: plan.clients(world), as_json)
+        output.figure(figure, lambda: views.plots.plot_world(world, plan), as_json)
     sys.exit(OF_STATUS[plan.status])
 
 
@@ -60,10 +52,7 @@ def _show_progress(row: dict[str, float]) -> None:
 def verify_world(world: fm.World, path: str, *, exact: bool, tol: float, as_json: bool) -> None:
     """Print what a plan's file proves of a world, and end with the code of that."""
     verdict = fm.verify(world, fm.WorldPlan.load(path), exact=exact, tol=tol)
-    if as_json:
-        click.echo(views.as_json(views.world_verdict_data(verdict)))
-    else:
-        click.echo(views.world_verdict_text(path, verdict))
+    output.answer(as_json, views.world_verdict_data, views.world_verdict_text, path, verdict)
     sys.exit(SOLVED if verdict.ok else BAD_PROBLEM)
 
 
@@ -75,13 +64,9 @@ def frontier_of_world(
     if name == "*":
         name = world.resources[0].name if world.resources else "*"
     curve = fm.world_frontier(world, name, values)
-    if as_json:
-        click.echo(views.as_json(views.world_frontier_data(curve)))
-    else:
-        click.echo(views.world_frontier_text(source.target, curve))
-    if csv_file is not None:
-        save_bytes(csv_file, curve.to_table().to_csv().encode(), as_json)
-    save_figure(figure, lambda: views.plots.plot_world_frontier(curve), as_json)
+    output.answer(as_json, views.world_frontier_data, views.world_frontier_text, source.target, curve)
+    output.table(csv_file, curve.to_table, as_json)
+    output.figure(figure, lambda: views.plots.plot_world_frontier(curve), as_json)
 
 
 def simulate_world(
@@ -92,10 +77,8 @@ def simulate_world(
     plan = fm.WorldPlan.load(path)
     policy = fm.dispatch_policy(world, plan, kind, window=window, margin=margin)
     seen = fm.simulate_world(world, policy, steps, seed)
-    if as_json:
-        click.echo(views.as_json(views.world_simulation_data(world, plan, policy, seen)))
-    else:
-        click.echo(views.world_simulation_text(source.target, world, plan, policy, seen))
+    shown = views.world_simulation_data, views.world_simulation_text
+    output.answer(as_json, *shown, source.target, world, plan, policy, seen)
     if not seen.finished:
         sys.exit(STOPPED)
 
@@ -104,8 +87,7 @@ def compare_world(source: io.Source, world: fm.World, *, steps: int, seed: int, 
     """Print what policies of a world gain and whom they serve."""
     plan = fm.solve_world(world)
     if not plan.has_policy:
-        text = views.world_text(source.target, world, plan)
-        click.echo(views.as_json(views.world_data(world, plan)) if as_json else text)
+        output.answer(as_json, views.world_data, views.world_text, source.target, world, plan)
         sys.exit(INFEASIBLE)
     compared = fm.compare_world(world, plan, steps=steps, seed=seed)
     if as_json:

@@ -1,6 +1,6 @@
-"""Options of commands, stated once: each command's are the fields of a frozen dataclass, `options` adds them.
+"""Options of commands: each command's are the fields of a frozen dataclass, and `of` adds them.
 
-Those that many commands share are here, and `problem_options`, which says which problem is meant.
+Those that several commands have are stated here, with `problem`, which says which problem is meant.
 """
 
 from __future__ import annotations
@@ -10,20 +10,45 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
-from fairmdp import files, io, views
-from fairmdp.cli.words import FILE, SourceWord
+from fairmdp import io, scenarios
 from fairmdp.errors import SourceError
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+FILE = click.Path(dir_okay=False)
 POSITIVE = click.FloatRange(0, min_open=True)
+
+
+class Count(click.IntRange):
+    """A whole number, which may be written as ``1e6`` or ``200_000``."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Text as a number within the range."""
+        if isinstance(value, str):
+            try:
+                value = io.whole(value)
+            except ValueError:
+                self.fail(f"{value!r} is not a whole number, such as 20000 or 2e4", param, ctx)
+        number: int = super().convert(value, param, ctx)
+        return number
+
+
+class SourceWord(click.ParamType[str]):
+    """What names a problem; the shell completes ready-made problems and files."""
+
+    name = "source"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Names of ready-made problems that begin so; where there are none, the shell looks for files."""
+        known = [name for name in (*scenarios.SCENARIOS, *scenarios.WORLDS) if name.startswith(incomplete)]
+        return [CompletionItem(incomplete, type="file"), *map(CompletionItem, known)]
 
 
 def option(*names: str, **settings: Any) -> Any:
@@ -31,7 +56,7 @@ def option(*names: str, **settings: Any) -> Any:
     return field(metadata={"option": (names, settings)})
 
 
-def options(kind: type[Any]) -> Callable[[F], Callable[..., Any]]:
+def of(kind: type[Any]) -> Callable[[F], Callable[..., Any]]:
     """Add the options that are the fields of a dataclass; the command gets them as ``options``."""
 
     def add(command: F) -> Callable[..., Any]:
@@ -48,7 +73,7 @@ def options(kind: type[Any]) -> Callable[[F], Callable[..., Any]]:
     return add
 
 
-def problem_options(command: F) -> Callable[..., Any]:
+def problem(command: F) -> Callable[..., Any]:
     """Add the argument and the options that say which problem is meant; the command gets an `io.Source`."""
 
     @functools.wraps(command)
@@ -107,14 +132,49 @@ def usage_errors() -> Iterator[None]:
         raise click.UsageError(str(error)) from None
 
 
-def json_option(what: str) -> Any:
+def as_json(what: str) -> Any:
     """The option ``--json``."""
     return option("--json", is_flag=True, help=f"Print the {what} as JSON.")
 
 
-def seed_option(of: str = "Everything random follows from it.") -> Any:
+def seed(of: str = "Everything random follows from it.") -> Any:
     """The option ``--seed``."""
     return option("--seed", default=0, show_default=True, help=of)
+
+
+def seconds(help: str = "Time to stop at, with the best policy by then.") -> Any:
+    """The option ``--seconds``."""
+    return option("--seconds", type=POSITIVE, help=help)
+
+
+def principle(help: str, **settings: Any) -> Any:
+    """The option ``--by``."""
+    return option("--by", metavar="PRINCIPLE", help=help, **settings)
+
+
+def over(when: str = "") -> Any:
+    """The option ``--over``."""
+    counted = "group to count.  [default: all quotas that are sets]  Repeatable."
+    return option(
+        "--over", multiple=True, metavar="NAME", help=f"{when}a {counted}" if when else f"A {counted}"
+    )
+
+
+def names_only() -> Any:
+    """The option ``--names-only`` of commands that look for a policy."""
+    told = "Quotas name the groups; what they ask for is set aside."
+    return option("--names-only", is_flag=True, help=told)
+
+
+def csv(help: str = "Write the table to this file.") -> Any:
+    """The option ``--csv``."""
+    return option("--csv", type=FILE, help=help)
+
+
+def policy() -> Any:
+    """The option ``--policy``, which writes one."""
+    told = "Write the policy by names of states and actions, as .csv or .json, for any program to read."
+    return option("--policy", type=FILE, help=told)
 
 
 def _drawable(context: click.Context, parameter: click.Parameter, path: str | None) -> str | None:
@@ -123,22 +183,9 @@ def _drawable(context: click.Context, parameter: click.Parameter, path: str | No
     return path
 
 
-def figure_option() -> Any:
+def figure() -> Any:
     """The option ``--figure``."""
     return option("--figure", type=FILE, callback=_drawable, help="Draw it: .png, .pdf or .svg.")
-
-
-def save_figure(path: str | None, draw: Callable[[], Axes], quiet: bool) -> None:
-    """Write what `draw` draws, if a file was named, and say so."""
-    if path is not None:
-        save_bytes(path, views.plots.image(draw(), Path(path).suffix.lower()[1:]), quiet)
-
-
-def save_bytes(path: str, content: bytes, quiet: bool) -> None:
-    """Write a file, and say so."""
-    files.write_bytes(path, content)
-    if not quiet:
-        click.echo(f"  saved   {path}")
 
 
 def check_file(option: str, file: str | None, *endings: str) -> None:
