@@ -41,6 +41,7 @@ from fairmdp.io.explicit_model import (
     Explicit,
     choices,
     labels_of,
+    of_choices,
     pick_reward,
     rewards_of,
     with_kept_quotas,
@@ -177,7 +178,7 @@ class _Body:
         paid = np.zeros(self._tokens.first.size)
         lines, amounts = self._brackets.amounts(reward, self._head.constants)
         paid[lines] = amounts
-        return paid[self._states][self.s_of], np.where(self._is_action, paid[self._rows], 0.0)
+        return of_choices(paid[self._states], self.s_of), np.where(self._is_action, paid[self._rows], 0.0)
 
     def _exit_rates(self) -> Floats:
         """Exit rate of each state, (S,)."""

@@ -2,7 +2,8 @@
 
 A label becomes a quota that asks for nothing (``at_least = 0``), so that its share is shown and a bound may
 be put on it by name. ``init`` says where the model starts, uniformly where there are several such states. A
-state without a choice stays where it is, as in both tools, and is counted by the label ``deadlock``.
+state without a choice stays where it is, as in both tools, and is counted by the label ``deadlock``. It must
+not pay: PRISM would pay what it is worth in every step there, Storm nothing.
 
 These files know no bounds. What is owed lies beside them in ``<model>.quotas``, one line per bound, in the
 tools' own words, ``LRA>=0.25 ["home"]``, where the mean over runs is bounded, as they mean it. A line
@@ -22,7 +23,7 @@ from scipy.sparse import csr_array
 
 from fairmdp.errors import FormatError, ProblemError
 from fairmdp.files import naming, read_bytes, write_together
-from fairmdp.model.checks import Floats, Ints, there_are
+from fairmdp.model.checks import Floats, Ints, first, there_are
 from fairmdp.model.mdp import MDP
 from fairmdp.model.problem import Problem
 from fairmdp.model.quota import Quota
@@ -83,6 +84,17 @@ class Explicit:
         return Problem(mdp, [Quota(name, states=states, at_least=0.0) for name, states in labels.items()])
 
 
+def of_choices(by_state: Floats, s_of: Ints) -> Floats:
+    """Rewards of states as rewards of their choices, (C,); a state without one has none."""
+    stuck = np.bincount(s_of, minlength=by_state.size) == 0
+    if (s := first(stuck & (by_state != 0))) is not None:
+        raise FormatError(
+            f"state {s} has no choice and the reward {by_state[s]:g}: PRISM would pay it, Storm would not\n"
+            "  give it a choice that leads back to it, or no reward"
+        )
+    return by_state[s_of]
+
+
 def pick_reward(names: Sequence[str], wanted: str | None) -> int | None:
     """Number of the reward structure to use; None where there is none."""
     if wanted is not None:
@@ -123,8 +135,8 @@ def with_kept_quotas(problem: Problem, path: str) -> Problem:
         try:
             return problem.with_quotas(parse_quotas(problem, [line for _, line in lines]))
         except ProblemError:
-            first = bisect(range(1, len(lines)), 0, key=lambda count: wrong(count) is not None)
-            raise FormatError(f"line {lines[first][0]}: {wrong(first + 1)}") from None
+            good = bisect(range(1, len(lines)), 0, key=lambda count: wrong(count) is not None)
+            raise FormatError(f"line {lines[good][0]}: {wrong(good + 1)}") from None
 
 
 def write_model(

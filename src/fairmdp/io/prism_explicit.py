@@ -34,6 +34,7 @@ from fairmdp.io.explicit_model import (
     Explicit,
     choices,
     labels_of,
+    of_choices,
     pick_reward,
     rewards_of,
     with_kept_quotas,
@@ -149,7 +150,7 @@ class _Transitions:
         state = tokens.below(self.n_states, first, "a state")
         by_state = np.zeros(self.n_states)
         by_state[state] = tokens.floats(first + 1, "a reward")
-        return by_state[self.s_of]
+        return of_choices(by_state, self.s_of)
 
     def rewards(self, data: bytes) -> Floats:
         """Rewards of a ``.trew`` file, averaged over where each choice leads."""
