@@ -509,7 +509,7 @@ def test_chains_of_storm_in_continuous_time(tmp_path, kind):
 def test_states_without_time_are_refused(tmp_path):
     path = tmp_path / "shop.drn"
     path.write_text(CTMC.replace("CTMC", "MA").replace("!1 ", "!0 "))
-    with pytest.raises(FormatError, match="state 2 has the exit rate 0; 1 states take no time"):
+    with pytest.raises(FormatError, match="state 2 has exit rate 0; of 3 states 1 take no time"):
         load(path)
     path.write_text(CTMC.replace("CTMC", "MA").replace("!1 ", ""))
     with pytest.raises(FormatError, match="there are 2 exit rates, expected 3"):

@@ -48,7 +48,7 @@ from fairmdp.io.explicit_model import (
     write_model,
 )
 from fairmdp.io.tokens import MAX_BYTES, Tokens
-from fairmdp.model.checks import Bools, Floats, Ints
+from fairmdp.model.checks import Bools, Floats, Ints, first
 from fairmdp.model.problem import Problem
 from fairmdp.model.time import jumps
 
@@ -187,10 +187,10 @@ class _Body:
         text = b" ".join(rate[1:] for _, rate in self._exits)
         tokens = Tokens(text, _COMMENT)
         rates = tokens.floats(np.arange(self._states.size), "an exit rate", self._head.constants)
-        if not (rates > 0).all():
-            s = int(np.argmin(rates > 0))
+        instant = ~(rates > 0)
+        if (s := first(instant)) is not None:
             raise FormatError(
-                f"state {s} has the exit rate {rates[s]:g}; {(~(rates > 0)).sum()} states take no time\n"
+                f"state {s} has exit rate {rates[s]:g}; of {rates.size} states {instant.sum()} take no time\n"
                 "  states that take no time are not read: decide when the state before them is left"
             )
         return rates
