@@ -131,6 +131,19 @@ def test_simulations_show_the_part():
     assert row["exact_share"] == pytest.approx(0.45, abs=1e-9)
     assert row["at_least"] == 0.45 and 0.4 < row["after_steps"]["5%"] < row["after_steps"]["95%"] < 0.5
     assert surprises(problem, solution, seen) == ()
+    parts = 0.45 + seen.run_shares[:, 0] * problem.units.scale[0] / seen.run_masses[:, 0]
+    parts += problem.units.offset[0] / seen.run_masses[:, 0]
+    assert row["share_se"] == pytest.approx(parts.std(ddof=1) / np.sqrt(60), rel=0.3)
+
+
+def test_how_much_night_a_run_has_is_no_error_of_what_is_answered_by_night():
+    """All of the night is answered in every run; half of the runs have five times as many nights."""
+    P = [[0, 0.5, 0.5, 0, 0], [0, 0.5, 0, 0.5, 0], [0, 0, 0.9, 0, 0.1], [0, 1, 0, 0, 0], [0, 0, 1, 0, 0]]
+    mdp = MDP(P, np.zeros(5), range(5), states=["start", "noon", "day", "night", "dusk"], initial="start")
+    quota = Quota("answered", states=["night", "dusk"], of=["start", "night", "dusk"], at_least=0.1)
+    seen = simulate(mdp, np.ones(5), steps=500, runs=40, quotas=[quota])
+    assert seen.run_masses.std() > 0.05 and seen.share_se[0] > 0.01
+    assert seen.part_se == pytest.approx([0], abs=1e-12)
 
 
 @pytest.mark.parametrize("ending", ["toml", "npz"])

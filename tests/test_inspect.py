@@ -37,7 +37,7 @@ def test_parts_of_a_model_are_told():
     assert (
         "2 end components; {start} only passed through {left, pause}: 2 states, 2 pairs, can be left" in text
     )
-    assert "solved by split: component after component" in text and "rewards from 0 to 7 a step" in text
+    assert "solved by split: component after component" in text and "rewards from 0 to 5 a step" in text
 
 
 def test_without_a_start_everything_counts():

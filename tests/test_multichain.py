@@ -291,6 +291,17 @@ def test_a_mean_may_be_met_by_crashing_for_good():
     assert np.isnan(mean.policy).all()
 
 
+@pytest.mark.parametrize("asked", ["crash<=0.5", 'LRA<=0.5 ["crash"]'])
+def test_rewards_that_no_run_earns_for_ever_are_no_measure_of_a_gap(asked):
+    """Neither out of reach nor on the way: the gap is judged by what can be earned again and again."""
+    mdp = model("go fast: 1 crash\ngo slow: 1 go\ncrash a: 1 crash\nmoon a: 1 go", "go",
+                reward={"crash": 10, "go/slow": 1, "go/fast": -1e9, "moon": 1e12})  # fmt: skip
+    problem = ask(mdp, asked)
+    found = proved(problem)
+    assert found.gain == pytest.approx(1 if asked.startswith("crash") else 5.5) and found.gap < 1e-9
+    assert reward_scale(problem) == 9
+
+
 def test_components_and_moves_between_them():
     found = components_of(SIMPLE)
     assert found.count == 2 and sorted(found.sizes.tolist()) == [1, 2]

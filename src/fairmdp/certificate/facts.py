@@ -9,8 +9,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from fairmdp.chains.chain import Chain
+from fairmdp.chains.components import components_of
 from fairmdp.errors import ProblemError
 from fairmdp.model.checks import Floats
+from fairmdp.model.mdp import MDP
 from fairmdp.solution.solution import Note, Remark, Status, slacks
 
 FAIR_TOL = 1e-9
@@ -106,8 +108,14 @@ def worst_slack(problem: Stated, shares: Floats) -> float:
 
 
 def reward_scale(problem: Stated) -> float:
-    """Unit in which gaps are judged: the span of the rewards, or their size where they are all equal."""
+    """Unit in which gaps are judged: the span of the rewards, or their size where they are all equal.
+
+    Rewards that no run earns again and again, on the way or out of reach, do not count.
+    """
     r = problem.mdp.rates
+    if isinstance(problem.mdp, MDP):
+        lasting = components_of(problem.mdp).internal
+        r = r if lasting.all() else r[lasting]
     return float(r.max() - r.min()) or float(abs(r).max()) or 1.0
 
 

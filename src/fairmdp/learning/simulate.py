@@ -75,6 +75,8 @@ class Simulation(ReadOnly):
         Time that each run took, (R,): its steps, unless steps have durations.
     conditions : tuple of ConditionalShare
         How much time the condition of each conditional quota had: mean over the runs.
+    part_se : ndarray
+        Standard errors of their conditional shares, (conditions,): of a quotient of two means.
     run_masses : ndarray
         The same in each run after all of its steps, (R, conditions).
     starts, last : ndarray
@@ -108,6 +110,7 @@ class Simulation(ReadOnly):
     seconds: float
     notes: tuple[str, ...] = ()
     conditions: tuple[ConditionalShare, ...] = ()
+    part_se: Floats = field(default_factory=lambda: np.zeros(0))
     run_masses: Floats = field(default_factory=lambda: np.zeros((0, 0)))
 
     def quantiles(self, q: Sequence[float] = (0.05, 0.5, 0.95)) -> Floats:
@@ -230,6 +233,10 @@ def simulate(
     K, masses = problem.n_quotas, late[:, problem.n_quotas : -1].mean(axis=0).tolist()
     times = np.concatenate([part.times for part in seen])
     root = np.sqrt(first.size)
+    conditions = tuple(
+        ConditionalShare(c.quota, c.bound, c.least, mass)
+        for c, mass in zip(problem.conditions, masses, strict=True)
+    )
     return Simulation(
         gain=float(late[:, -1].mean()),
         gain_se=float(late[:, -1].std(ddof=1) / root),
@@ -249,12 +256,24 @@ def simulate(
         finished=first.size == runs and seen[-1].finished,
         seconds=time.perf_counter() - began,
         notes=_notes(problem.mdp, given, first) if known else (),
-        conditions=tuple(
-            ConditionalShare(c.quota, c.bound, c.least, mass)
-            for c, mass in zip(problem.conditions, masses, strict=True)
-        ),
+        conditions=conditions,
+        part_se=_part_errors(problem, conditions, late) / root,
         run_masses=whole[:, K:-1],
     )
+
+
+def _part_errors(problem: Problem, conditions: Sequence[ConditionalShare], late: Floats) -> Floats:
+    """Spread of each conditional share over the runs, (conditions,): of what runs have beside their due.
+
+    A run with much time in a condition has much of everything there, which says nothing of the part.
+    """
+    K, errors = problem.n_quotas, np.full(len(conditions), np.nan)
+    values = problem.units.values(late[:, :K])
+    for j, c in enumerate(conditions):
+        if not c.void:
+            beside = values[:, c.quota] - values[:, c.quota].mean() / c.mass * late[:, K + j]
+            errors[j] = beside.std(ddof=1) / c.mass
+    return errors
 
 
 class _Seen:

@@ -238,7 +238,7 @@ class _Work:
         span = reward_scale(problem)
         goal = self.quotient.worth(self.quotient.best(self._upper)[0])
         for sink in _SINKS:
-            bias, prices = self._sunk(sink * span + float(np.ptp(problem.mdp.r)), self._bias, self._prices)
+            bias, prices = self._sunk((1 + sink) * span, self._bias, self._prices)
             g = self.quotient.best(stay_ceilings(problem, found, problem.mdp.r, bias, prices))[0]
             if self.quotient.worth(g) <= goal + 1e-9 * span:
                 break

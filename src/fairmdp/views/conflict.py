@@ -9,6 +9,7 @@ import numpy as np
 from fairmdp.model.problem import Problem
 from fairmdp.model.transitions import EXACT_SUM_TOL
 from fairmdp.solution.solution import Infeasibility, Solution
+from fairmdp.views.format import MAX_ROWS
 
 
 def infeasible_data(problem: Problem, solution: Solution, why: Infeasibility) -> dict[str, Any]:
@@ -24,6 +25,10 @@ def infeasible_data(problem: Problem, solution: Solution, why: Infeasibility) ->
         lines = [_reach_text(problem, k, reach, cap) for k, reach, cap in reached]
         if 0 < why.reach.size < len(why.conflict):
             lines.append(f"... and {len(why.conflict) - why.reach.size} more")
+        if not why.reach.size:
+            shown = zip(why.conflict[:MAX_ROWS], capped, strict=False)
+            lines = [_met_by(problem, k, cap) for k, cap in shown]
+            lines += [f"... and {more} more"] if (more := len(why.conflict) - MAX_ROWS) > 0 else []
     lines += _more_than_all(problem)
     only_shares = not (problem.weighted & (problem.at_least > 0)).any()
     if why.common_factor is not None and why.common_factor < 1 and only_shares:
@@ -72,6 +77,13 @@ def _alone_text(problem: Problem, k: int) -> str:
         where = "from every start, and none is stated (--start NAME)"
         return f"{problem.names[k]} cannot be met {where}, whatever the others ask: {ends}"
     return f"{problem.names[k]} cannot be met from the start, whatever the others ask: {ends}"
+
+
+def _met_by(problem: Problem, k: int, capped: bool) -> str:
+    """A quota of several that conflict, and whether every run is to meet it."""
+    low, high = problem.stated_bounds
+    asked = f"<= {high[k]:.6g}" if capped else f">= {low[k]:.6g}"
+    return f"{problem.names[k]} {asked} in {'the mean over runs' if problem.expected[k] else 'every run'}"
 
 
 def _reach_text(problem: Problem, k: int, reach: float, capped: bool) -> str:

@@ -242,13 +242,13 @@ def simulation_data(
         exact = dict(zip(problem.names, problem.stated_shares(solution.occupancy).tolist(), strict=True))
     quantiles, met = units.values(seen.quantiles((0.05, 0.5, 0.95))), seen.met
     stated = _fields(seen, ("shares", "share_se", "at_least", "at_most"), units)
-    for c, masses in zip(seen.conditions, seen.run_masses.T, strict=True):
+    for c, masses, error in zip(seen.conditions, seen.run_masses.T, seen.part_se.tolist(), strict=True):
         k, parts = c.quota, [c._replace(mass=mass) for mass in masses.tolist()]
         runs = units.values(seen.run_shares)[:, k].tolist()
         found = [part.part(value) for part, value in zip(parts, runs, strict=True) if not part.void]
         quantiles[:, k] = np.quantile(found, (0.05, 0.5, 0.95)) if found else np.nan
         stated["shares"][k] = c.part(float(stated["shares"][k]))
-        stated["share_se"][k] = np.nan if c.void else stated["share_se"][k] / c.mass
+        stated["share_se"][k] = error
         stated["at_least"][k], stated["at_most"][k] = (c.bound, 1.0) if c.least else (0.0, c.bound)
     notes = list(seen.notes)
     if not seen.finished:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairmdp.model.checks import Ints, counted
+from fairmdp.model.checks import Floats, Ints, counted
 from fairmdp.model.problem import Problem
 from fairmdp.model.time import spanned
 from fairmdp.solvers.registry import REASONS, summary
@@ -25,6 +25,7 @@ _HEAD = 11  # letters of the column of heads
 def inspection_data(problem: Problem, seen: Inspection) -> Json:
     """Size of the model, what can be reached, where runs may end, how fast it mixes, who will solve it."""
     mdp = problem.mdp
+    counts = np.isin(mdp.s_of, seen.reachable)  # pairs that some run may come to
     start = None if mdp.initial is None else _states(problem, np.flatnonzero(mdp.initial))
     mixing = None
     if seen.mixing is not None:
@@ -34,11 +35,9 @@ def inspection_data(problem: Problem, seen: Inspection) -> Json:
         "states": mdp.n_states,
         "pairs": mdp.n_pairs,
         "transitions": int(mdp.P.nnz),
-        "rewards": [float(mdp.r.min()), float(mdp.r.max())],
+        "rewards": _ends(mdp.r[counts]),
         "reward_names": list(mdp.reward_names),
-        "durations": None
-        if mdp.durations is None
-        else [float(mdp.durations.min()), float(mdp.durations.max())],
+        "durations": None if mdp.durations is None else _ends(mdp.durations[counts]),
         "per": mdp.per,
         "start": start,
         "unreachable": _states(problem, seen.unreachable),
@@ -144,6 +143,10 @@ def _mixing_text(data: Json) -> str:
         steps = f"{mixing['time']:,.4g} {spanned(data['per'])}"
     where = "" if data["of_components"] == 1 else ", in the largest component"
     return f"after {steps} of the uniform policy {percent(mixing['left'])} is left of where it was{where}"
+
+
+def _ends(values: Floats) -> list[float]:
+    return [float(values.min()), float(values.max())]
 
 
 def _steps_text(data: Json) -> str:

@@ -38,7 +38,7 @@ _REMARKS = {
     ),
     Remark.BEST_LEAST_SHARE: "no policy gives every group more than {0:.9g}",
     Remark.IMPOSSIBLE: "bias and prices prove that no policy meets the quotas",
-    Remark.UNREACHABLE: "{0:.0f} of the states cannot be reached from the start, and do not count",
+    Remark.UNREACHABLE: "states that cannot be reached from the start do not count: {0:.0f}",
     Remark.ONLY_IN_THE_LIMIT: (
         "met only in the limit: runs may come as near to the quotas as one likes, and no policy was found "
         "whose runs meet them; the mean over runs may meet them (expected=True)"
