@@ -44,6 +44,15 @@ def lines_with(text, word):
     return [" ".join(line.split()) for line in text.splitlines() if word in line]
 
 
+def test_quotas_that_conflict_are_named_with_whom_they_are_asked_of():
+    left = fm.Quota("left", states=["left", "pause"], at_least=0.4, expected=True)
+    pauses = fm.Quota("no work", states=["right"], at_most=0.1)
+    right = fm.Quota("right", states=["right"], at_least=0.3, expected=True)
+    problem = fm.Problem(FORK, [left, pauses, right])
+    text = views.solution_text("x", problem, fm.solve(problem))
+    assert "no work <= 0.1 in every run" in text and "right >= 0.3 in the mean over runs" in text
+
+
 # --- endings -----------------------------------------------------------------------------------------------------
 
 
@@ -54,7 +63,7 @@ def test_endings_by_chance_are_told_with_gain_and_shares():
         "ends in {right} with 62.0%: gain 1.500000 per hour; left 0.0000",
         "ends in {left} with 38.0%: gain 0.500000 per hour; left 1.0000",
     ]
-    assert "1 of the states cannot be reached" in text
+    assert "states that cannot be reached from the start do not count: 1" in text
     (first, second) = views.solution_data(problem, fm.solve(problem))["ends"]["classes"]
     assert (first["states"], second["probability"]) == (["right"], pytest.approx(0.38))
 
