@@ -10,6 +10,7 @@ from fairmdp.solution.solution import Remark
 from fairmdp.solvers.colgen import Tuning, run_colgen
 from fairmdp.solvers.request import Request
 from fairmdp.views.sentences import note_texts
+from fairmdp.views.text import solution_text
 
 STAY_OR_GO = [[1, 0], [0, 1], [0, 1], [1, 0]]
 
@@ -137,3 +138,14 @@ def test_quotas_of_every_run_beside_one_of_the_mean():
     assert found.method == "multichain" and verify(problem, found).ok
     assert found.gain == pytest.approx(0.7 - 1 / 50, abs=1e-6)
     assert noted(found)[Remark.SLOWEST_PASSAGE] == pytest.approx(50, rel=1e-6)
+
+
+def test_passages_are_told_in_the_unit_of_time():
+    mdp = MDP(
+        [[1, 0], [0, 1], [0, 1], [1, 0]], [3.0, -1.0, 1.0, -1.0], [0, 0, 1, 1], initial=[1, 0],
+        durations=[1.0, 5.0, 0.5, 5.0], time_unit="day",
+    )  # fmt: skip
+    problem = Problem(mdp, [Quota("east", states=[1], at_least=0.4)])
+    text = solution_text("x", problem, solve(problem, patience=100))
+    assert "on its rarest passage once in 100 days" in text
+    assert "once in 5 days" in solution_text("x", problem, solve(problem, patience=5))

@@ -21,6 +21,7 @@ from fairmdp.model.checks import Floats, counted
 from fairmdp.model.conditional import VOID, Condition
 from fairmdp.model.objectives import objective_text
 from fairmdp.model.problem import Problem
+from fairmdp.model.time import spanned
 from fairmdp.model.weights import Units
 from fairmdp.solution.file import plain, solution_to_dict
 from fairmdp.solution.solution import Solution, Status, slacks
@@ -114,6 +115,7 @@ def solution_data(
     """What was found, beside the solution without quotas, and that with the other meaning of them."""
     proved = solution.status in _PROVED
     known = free is not None and free.status in _PROVED
+    per = problem.mdp.per
     document = summary(solution, most=most)
     stated = problem.stated_shares(free.occupancy) if free and known else np.full(problem.n_quotas, np.nan)
     lower, upper = problem.stated_bounds
@@ -127,12 +129,13 @@ def solution_data(
         comparison = _beside(problem, {"with quotas": solution, "without quotas": free})
     why = solution.infeasibility
     return document | {
+        "notes": note_texts(solution, spanned(per) if per else "steps"),
         "free_status": free.status.value if free else None,
         "free_gain": free.gain if free and known else None,
         "cost": max(free.gain - solution.gain, 0.0) if free and known and proved else None,
         "starts": starts_data(problem, solution),
         "other": meaning_data(problem, solution, other),
-        "per": problem.mdp.per,
+        "per": per,
         "same_gain": bool(np.ptp(problem.mdp.rates) == 0),
         "all_weighted": bool(problem.weighted.all()) and not problem.conditions,
         "compare": comparison,

@@ -16,11 +16,11 @@ _REMARKS = {
     Remark.CONNECTED: "about {0:.0e} of the gain was given up so that the policy's chain is connected",
     Remark.SLOWEST_PASSAGE: (
         "the policy passes between parts that are best kept apart, on its rarest passage once in {0:,.0f} "
-        "steps (units of time): its shares take many times that to show, and patience=N passes once in N"
+        "{1}: its shares take many times that to show, and patience=N passes once in N"
     ),
     Remark.PATIENCE_TOO_SHORT: (
         "no policy was found that meets the quotas and makes each passage between its parts once in "
-        "{0:,.0f} steps (units of time)"
+        "{0:,.0f} {1}"
     ),
     Remark.RAISED: "quotas were raised by {0:.0e} so that the policy's own chain meets them",
     Remark.MIXED_WITH_UNIFORM: "{0:.0%} of the time is the uniform policy's, so that the quotas are met",
@@ -68,9 +68,12 @@ def stop_text(stop: Stop) -> str:
     return _STOPS.get(stop, "")
 
 
-def note_text(note: Note) -> str:
-    """A remark with its number."""
-    return _REMARKS[note.remark].format(note.value)
+_EITHER = "steps (units of time)"
+
+
+def note_text(note: Note, units: str = _EITHER) -> str:
+    """A remark with its number, and what that counts where it is time."""
+    return _REMARKS[note.remark].format(note.value, units)
 
 
 def check_text(solution: Solution) -> str:
@@ -84,7 +87,8 @@ def check_text(solution: Solution) -> str:
     }[solution.check]
 
 
-def note_texts(solution: Solution) -> tuple[str, ...]:
-    """What a careful reader should know, one sentence each."""
-    texts = (stop_text(solution.stopped), *map(note_text, solution.notes), check_text(solution))
+def note_texts(solution: Solution, units: str = _EITHER) -> tuple[str, ...]:
+    """What a careful reader should know, one sentence each; time is in these units."""
+    notes = (note_text(note, units) for note in solution.notes)
+    texts = (stop_text(solution.stopped), *notes, check_text(solution))
     return tuple(text for text in texts if text)
