@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 
@@ -21,43 +20,26 @@ from fairmdp.welfare.solve import solve_welfare
 _NEAR = 1e-6  # gap of a welfare on counts, which are rougher than that
 
 
-class Program(Protocol):
-    """A counted model, whose quotas may be moved."""
-
-    def best(self, low: Floats, high: Floats) -> Answer | None:
-        """The best occupancy under these bounds, in shares; None where none meets them."""
-        ...
-
-
-class Aim(Protocol):
-    """What is to be as large as possible."""
-
-    def program(self, problem: Problem) -> Program:
-        """Solve it on a model."""
-        ...
-
-    def worth(self, answer: Answer) -> tuple[float, Floats]:
-        """What one more unit of the gain is worth at an answer, and of each share, (K,)."""
-        ...
-
-
 class Gain:
     """The long-run average reward."""
 
-    def program(self, problem: Problem) -> Program:
+    def program(self, problem: Problem) -> GainProgram:
         """A linear program that is kept from one set of bounds to the next."""
-        return _GainProgram(problem)
+        return GainProgram(problem)
 
     def worth(self, answer: Answer) -> tuple[float, Floats]:
-        """The gain alone counts."""
+        """What one more unit of the gain and of each share, (K,), is worth at an answer: the gain counts alone."""
         return 1.0, np.zeros(answer.mu.size)
 
 
-class _GainProgram:
+class GainProgram:
+    """A counted model, whose quotas may be moved."""
+
     def __init__(self, problem: Problem) -> None:
         self._lp, self._n = FlowLP(problem, problem.mdp.r), problem.n_quotas
 
     def best(self, low: Floats, high: Floats) -> Answer | None:
+        """The best occupancy under these bounds, in shares; None where none meets them."""
         if (low > high).any():
             return None
         for k in range(self._n):
@@ -92,9 +74,9 @@ class Welfare:
         """Names of the groups."""
         return tuple(self.owed.names[k] for k in self.rows)
 
-    def program(self, problem: Problem) -> Program:
+    def program(self, problem: Problem) -> WelfareProgram:
         """Each set of bounds is solved anew."""
-        return _WelfareProgram(self, problem)
+        return WelfareProgram(self, problem)
 
     def worth(self, answer: Answer) -> tuple[float, Floats]:
         """The weight of the gain, and the marginals in shares."""
@@ -119,11 +101,14 @@ class Welfare:
         return found + self.reward * gains if self.reward else found
 
 
-class _WelfareProgram:
+class WelfareProgram:
+    """A counted model, whose quotas may be moved."""
+
     def __init__(self, aim: Welfare, problem: Problem) -> None:
         self._aim, self._problem = aim, problem
 
     def best(self, low: Floats, high: Floats) -> Answer | None:
+        """The fair point under these bounds; None where none meets them."""
         aim = self._aim
         if (low > high).any():
             return None
@@ -138,6 +123,12 @@ class _WelfareProgram:
         return FairAnswer(
             upper, solution.occupancy, np.zeros(0), fair.bias, fair.prices, 0, marginals=fair.marginals
         )
+
+
+Aim = Gain | Welfare
+"""What is to be as large as possible."""
+
+Program = GainProgram | WelfareProgram
 
 
 def variance(aim: Aim, seen: Evaluation, answer: Answer) -> Floats:

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -349,16 +349,6 @@ class Intervals(ReadOnly):
         return cls(value, low, high, method, **rest)
 
 
-class Drawn(Protocol):
-    """What took samples."""
-
-    @property
-    def samples(self) -> int: ...
-
-
-Part = TypeVar("Part", bound=Drawn)
-
-
 @dataclass(frozen=True, eq=False)
 class Inquiry:
     """What a certificate is asked for: intervals at one level, a bound on the best gain at it once more."""
@@ -374,7 +364,7 @@ class Inquiry:
     engine: Engine
     progress: Told | None = None
 
-    def told(self, parts: Iterable[Part], before: int = 0) -> Iterator[Part]:
+    def told(self, parts: Iterable[Any], before: int = 0) -> Iterator[Any]:
         """Pass on parts of the work, and tell how many samples they took, beside those drawn before."""
         for part in parts:
             before += part.samples

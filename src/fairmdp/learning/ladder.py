@@ -99,11 +99,7 @@ def climb(
 
 
 def worth_testing(
-    rungs: Sequence[Rung],
-    owed: Problem,
-    fresh_se: Callable[[Rung], Floats],
-    z: float,
-    tuning: Tuning = TUNING,
+    rungs: Sequence[Rung], owed: Problem, fresh_se: Callable[[Rung], Floats], z: float
 ) -> list[Rung]:
     """Begin where quotas are the furthest away in errors of both parts together; skip what passes surely.
 
@@ -115,7 +111,7 @@ def worth_testing(
     def distances(rung: Rung) -> tuple[float, bool]:
         fresh = fresh_se(rung)
         both, slack = np.maximum(np.hypot(rung.seen.share_se, fresh), 1e-300), _slack(rung, owed)
-        sure = bool((slack >= z * fresh + tuning.sure * both).all())
+        sure = bool((slack >= z * fresh + TUNING.sure * both).all())
         return float((slack / both).min(initial=np.inf)), sure
 
     found = [distances(rung) for rung in rungs]
@@ -145,22 +141,17 @@ def thinned(rungs: Sequence[Rung], most: int) -> list[Rung]:
 
 
 def fresh_times(
-    rungs: Sequence[Rung],
-    owed: Problem,
-    samples: int,
-    z: float,
-    eps: float | None = None,
-    tuning: Tuning = TUNING,
+    rungs: Sequence[Rung], owed: Problem, samples: int, z: float, eps: float | None = None
 ) -> Ints:
     """How often each pair is asked for the test: where it helps the rungs that matter (Neyman allocation)."""
     used = np.any([rung.policy > 0 for rung in rungs], axis=0)
     hopeful = [
-        rung for rung in rungs if (_slack(rung, owed) >= (z + tuning.spare) * steered_se(samples, rung)).all()
+        rung for rung in rungs if (_slack(rung, owed) >= (z + TUNING.spare) * steered_se(samples, rung)).all()
     ]
     last = hopeful[-1] if hopeful else rungs[0]
     even = used / used.sum()
-    weights = tuning.last * _neyman(last, owed, eps) + tuning.start * _neyman(rungs[0], owed, eps)
-    weights = weights + (1 - tuning.last - tuning.start) * even
+    weights = TUNING.last * _neyman(last, owed, eps) + TUNING.start * _neyman(rungs[0], owed, eps)
+    weights = weights + (1 - TUNING.last - TUNING.start) * even
     base = FEWEST * used.astype(np.int64)
     if samples < base.sum():
         return spread_evenly(samples, even)
