@@ -707,9 +707,7 @@ def test_solution_bytes_and_limit(tmp_path, monkeypatch):
 
 def test_solution_that_is_not_json(tmp_path):
     solution = replace(solve(scenarios.three_state()), provenance={"x": object()})
-    with pytest.raises(
-        FormatError, match=r"s.json: this solution cannot be written as JSON: Object of type object"
-    ):
+    with pytest.raises(FormatError, match=r"s.json: this cannot be written as JSON: Object of type object"):
         solution.save(tmp_path / "s.json")
     assert list(tmp_path.iterdir()) == []
 

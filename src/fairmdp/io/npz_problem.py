@@ -1,28 +1,7 @@
 """Problems as npz, the format for large models: plain arrays in a zip, nothing that could run code.
 
-============================  ==========  ==============  ====================================================
-member                        type        size            content
-============================  ==========  ==============  ====================================================
-fairmdp                       int         1               version of the format
-P_indptr, P_indices, P_data   int, float  SA + 1, n, n    transitions, CSR
-r, s_of                       float, int  SA              reward and state of each pair
-initial                       float       S               optional
-durations                     float       SA              optional: mean time that each pair takes
-time_unit                     uint8       any             optional; UTF-8
-state_names, action_names     uint8       any             optional; UTF-8, one name per line
-reward_rows                   float       R * SA          optional: rewards with names, one after the other
-reward_names                  uint8       any             optional; UTF-8, one name per line
-quota_indptr, quota_indices   int         K + 1, m        pairs of each quota, CSR
-quota_weights                 float       m               optional: what each of these pairs counts; else 1
-at_least, at_most             float       K               bounds, in the units of the weights
-over_states                   bool        K               whether the quota is over states
-expected                      bool        K               optional: whether it is one of the mean over runs
-of_indptr, of_indices         int         K + 1, c        optional: pairs of each quota's condition, CSR
-quota_names                   uint8       any             UTF-8, one name per line
-============================  ==========  ==============  ====================================================
-
-Integers have 4 or 8 bytes, floats 8. Everything that the headers say is checked before an array is
-allocated, so a hostile file costs no more than a good one of its size.
+Texts are UTF-8, names one per line; integers have 4 or 8 bytes, floats 8. Everything that the headers say is
+checked before an array is allocated, so a hostile file costs no more than a good one of its size.
 """
 
 from __future__ import annotations
@@ -33,50 +12,36 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
+from fairmdp import npz
 from fairmdp.errors import FormatError
 from fairmdp.model.mdp import MDP
 from fairmdp.model.problem import Problem
-from fairmdp.npz import (
-    BOOL,
-    FLOAT,
-    INT,
-    MAX_BYTES,
-    TEXT,
-    Arrays,
-    Kind,
-    Member,
-    check_pointers,
-    little,
-    names_in,
-    read_arrays,
-    text_of,
-    write_arrays,
-)  # fmt: skip
+from fairmdp.npz import BOOL, FLOAT, INT, MAX_BYTES, TEXT, Arrays, Kind, Member
 
 VERSION = 1
 
 _MEMBERS = {
-    "fairmdp": Member(INT, "one"),
-    "P_indptr": Member(INT, "SA", 1),
+    "fairmdp": Member(INT, "one"),  # version of the format
+    "P_indptr": Member(INT, "SA", 1),  # transitions, CSR
     "P_indices": Member(INT, "transitions"),
     "P_data": Member(FLOAT, "transitions"),
-    "r": Member(FLOAT, "SA"),
-    "s_of": Member(INT, "SA"),
+    "r": Member(FLOAT, "SA"),  # reward of each pair ...
+    "s_of": Member(INT, "SA"),  # ... and its state
     "initial": Member(FLOAT, "S", optional=True),
-    "durations": Member(FLOAT, "SA", optional=True),
+    "durations": Member(FLOAT, "SA", optional=True),  # mean time that each pair takes
     "time_unit": Member(TEXT, "unit text", optional=True),
     "state_names": Member(TEXT, "state text", optional=True),
     "action_names": Member(TEXT, "action text", optional=True),
-    "reward_rows": Member(FLOAT, "named rewards", optional=True),
+    "reward_rows": Member(FLOAT, "named rewards", optional=True),  # rewards with names, one after the other
     "reward_names": Member(TEXT, "reward text", optional=True),
-    "quota_indptr": Member(INT, "K", 1),
+    "quota_indptr": Member(INT, "K", 1),  # pairs of each quota, CSR
     "quota_indices": Member(INT, "members"),
-    "quota_weights": Member(FLOAT, "members", optional=True),
-    "at_least": Member(FLOAT, "K"),
+    "quota_weights": Member(FLOAT, "members", optional=True),  # what each of these pairs counts; else 1
+    "at_least": Member(FLOAT, "K"),  # bounds, in the units of the weights
     "at_most": Member(FLOAT, "K"),
-    "over_states": Member(BOOL, "K"),
-    "expected": Member(BOOL, "K", optional=True),
-    "of_indptr": Member(INT, "K", 1, optional=True),
+    "over_states": Member(BOOL, "K"),  # whether the quota is over states
+    "expected": Member(BOOL, "K", optional=True),  # whether it is one of the mean over runs
+    "of_indptr": Member(INT, "K", 1, optional=True),  # pairs of each quota's condition, CSR
     "of_indices": Member(INT, "conditions", optional=True),
     "quota_names": Member(TEXT, "quota text"),
 }
@@ -86,12 +51,12 @@ _KIND = Kind("problem", "fairmdp", VERSION, lambda names: _MEMBERS)
 
 def read(path: str, *, max_bytes: int = MAX_BYTES) -> Problem:
     """Read a problem."""
-    return from_arrays(read_arrays(path, _KIND, max_bytes=max_bytes))
+    return from_arrays(npz.read_arrays(path, _KIND, max_bytes=max_bytes))
 
 
 def write(problem: Problem, path: str) -> None:
     """Write a problem; the same problem gives the same bytes."""
-    write_arrays(path, to_arrays(problem))
+    npz.write_arrays(path, to_arrays(problem))
 
 
 def to_arrays(problem: Problem) -> Arrays:
@@ -109,7 +74,7 @@ def to_arrays(problem: Problem) -> Arrays:
         "at_least": problem.lower,
         "at_most": problem.upper,
         "over_states": problem.over_states,
-        "quota_names": text_of(problem.names),
+        "quota_names": npz.text_of(problem.names),
     }
     if problem.weighted.any():
         arrays["quota_weights"] = problem.weights.data
@@ -122,15 +87,15 @@ def to_arrays(problem: Problem) -> Arrays:
     if mdp.durations is not None:
         arrays["durations"] = mdp.durations
     if mdp.time_unit is not None:
-        arrays["time_unit"] = text_of((mdp.time_unit,))
+        arrays["time_unit"] = npz.text_of((mdp.time_unit,))
     if mdp.states is not None:
-        arrays["state_names"] = text_of(mdp.states)
+        arrays["state_names"] = npz.text_of(mdp.states)
     if mdp.actions is not None:
-        arrays["action_names"] = text_of(mdp.actions)
+        arrays["action_names"] = npz.text_of(mdp.actions)
     if mdp.reward_names:
         arrays["reward_rows"] = mdp.reward_rows.ravel()
-        arrays["reward_names"] = text_of(mdp.reward_names)
-    return little(arrays)
+        arrays["reward_names"] = npz.text_of(mdp.reward_names)
+    return npz.little(arrays)
 
 
 def _conditional(problem: Problem) -> Arrays:
@@ -160,13 +125,13 @@ def from_arrays(arrays: Arrays) -> Problem:
     n_states = int(s_of.max(initial=-1)) + 1
     if n_states > n_pairs:
         raise FormatError(f"s_of names state {n_states - 1}, but there are only {n_pairs} pairs")
-    check_pointers("P_indptr", arrays["P_indptr"], arrays["P_data"].size)
+    npz.check_pointers("P_indptr", arrays["P_indptr"], arrays["P_data"].size)
     P = csr_array((arrays["P_data"], arrays["P_indices"], arrays["P_indptr"]), shape=(n_pairs, n_states))
-    actions = names_in("action_names", arrays)
+    actions = npz.names_in("action_names", arrays)
     if actions is not None and len(actions) != n_pairs:
         raise FormatError(f"action_names has {len(actions)} names, expected {n_pairs}: one per pair")
-    states = names_in("state_names", arrays)
-    unit = names_in("time_unit", arrays)
+    states = npz.names_in("state_names", arrays)
+    unit = npz.names_in("time_unit", arrays)
     mdp = MDP(
         P, arrays["r"], s_of, states=states, actions=actions, initial=arrays.get("initial"),
         durations=arrays.get("durations"), time_unit=None if unit is None else "\n".join(unit),
@@ -177,8 +142,8 @@ def from_arrays(arrays: Arrays) -> Problem:
 
 def _with_quotas(mdp: MDP, arrays: Arrays) -> Problem:
     indptr, indices = arrays["quota_indptr"], arrays["quota_indices"]
-    check_pointers("quota_indptr", indptr, indices.size)
-    names = names_in("quota_names", arrays) or []
+    npz.check_pointers("quota_indptr", indptr, indices.size)
+    names = npz.names_in("quota_names", arrays) or []
     if len(names) != indptr.size - 1:
         raise FormatError(f"quota_names has {len(names)} names, expected {indptr.size - 1}")
     data = arrays.get("quota_weights", np.ones(indices.size))
@@ -193,7 +158,7 @@ def _with_quotas(mdp: MDP, arrays: Arrays) -> Problem:
 
 
 def _named_rewards(arrays: Arrays, n_pairs: int) -> dict[str, NDArray[Any]]:
-    names = names_in("reward_names", arrays) or []
+    names = npz.names_in("reward_names", arrays) or []
     rows = arrays.get("reward_rows", np.empty(0))
     if rows.size != len(names) * n_pairs or len(set(names)) < len(names):
         raise FormatError(f"reward_rows has {rows.size} numbers, expected {n_pairs} for each of {len(names)}")
@@ -206,7 +171,7 @@ def _conditions(arrays: Arrays, n_pairs: int) -> csr_array:
         if name not in arrays:
             raise FormatError(f"the member {name!r} is missing")
     indptr, indices = arrays["of_indptr"], arrays["of_indices"]
-    check_pointers("of_indptr", indptr, indices.size)
+    npz.check_pointers("of_indptr", indptr, indices.size)
     if ((indices < 0) | (indices >= n_pairs)).any():
         raise FormatError(f"of_indices names pairs that are not among the {n_pairs:,} of the model")
     return csr_array((np.ones(indices.size), indices, indptr), shape=(indptr.size - 1, n_pairs))

@@ -1,27 +1,8 @@
 """Worlds as npz, for many rows: plain arrays in a zip, nothing that could run code.
 
-Of a world with blocks of B rows, S states, SA pairs and n transitions, K resources, Q local and G group
-quotas; ``.b`` stands for the number of a block, ``.0``, ``.1``, ...
-
-================================  ==========  ===================  ==========================================
-member                            type        size                 content
-================================  ==========  ===================  ==========================================
-fairmdp_world                     int         1                    version of the format
-component_names                   uint8       any                  UTF-8, one name per line, as all names
-resource_names, capacity          uint8, f    any, K               resources
-quota_names, group_names          uint8       any                  quotas
-quota_sides                       bool        2 Q                  whether there is at_least; and at_most
-group_at_least, group_at_most     float       G                    NaN where there is none
-group_members                     bool        G rows               which rows of the world belong to each
-s_of.b, row_ptr.b, cols.b         int         SA, SA + 1, n        states of pairs, and their transitions
-count.b                           int         B                    components that each row stands for
-P.b, r.b                          float       (1 or B) n, SA       chances and rewards
-uses.b, counts.b, group_counts.b  float       (1 or B) SA K, Q, G  what a pair uses, and counts for quotas
-at_least.b, at_most.b             float       B Q                  bounds; NaN where there is none
-initial.b                         float       S                    optional
-state_names.b, action_names.b     uint8       any                  optional
-row_names.b                       uint8       any                  optional
-================================  ==========  ===================  ==========================================
+A world has K resources, Q local and G group quotas, and blocks of B rows, S states, SA pairs and n
+transitions, whose members end in the number of their block, ``.0``, ``.1``, ... Texts are UTF-8, names one
+per line; NaN is no bound. What all rows have alike may stand there once.
 
 Rewards with names of their own are not kept: a world has no use for them.
 """
@@ -36,26 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from fairmdp import npz
 from fairmdp.errors import FormatError
 from fairmdp.model.checks import Floats
 from fairmdp.model.mdp import MDP
-from fairmdp.npz import (
-    BOOL,
-    FLOAT,
-    INT,
-    MAX_BYTES,
-    TEXT,
-    Arrays,
-    Kind,
-    Member,
-    check_pointers,
-    names_in,
-    read_arrays,
-    shaped,
-    text_of,
-    with_blocks,
-    write_arrays,
-)  # fmt: skip
+from fairmdp.npz import BOOL, FLOAT, INT, MAX_BYTES, TEXT, Arrays, Kind, Member
 from fairmdp.world.components import Components
 from fairmdp.world.demands import GroupQuota, LocalQuota, Resource, bounds_of, counts_of, uses_of
 from fairmdp.world.world import World
@@ -64,29 +30,29 @@ VERSION = 1
 VERSION_MEMBER = "fairmdp_world"
 
 _OF_WORLD = {
-    VERSION_MEMBER: Member(INT, "one"),
+    VERSION_MEMBER: Member(INT, "one"),  # version of the format
     "component_names": Member(TEXT, "component text"),
     "resource_names": Member(TEXT, "resource text"),
     "capacity": Member(FLOAT, "K"),
     "quota_names": Member(TEXT, "quota text"),
-    "quota_sides": Member(BOOL, "sides"),
+    "quota_sides": Member(BOOL, "sides"),  # (2 Q): whether there is at_least; and at_most
     "group_names": Member(TEXT, "group text"),
     "group_at_least": Member(FLOAT, "G"),
     "group_at_most": Member(FLOAT, "G"),
-    "group_members": Member(BOOL, "members"),
+    "group_members": Member(BOOL, "members"),  # (G rows): which rows of the world belong to each
 }
 
 _OF_BLOCK = {
-    "s_of": Member(INT, "SA"),
-    "row_ptr": Member(INT, "SA", 1),
+    "s_of": Member(INT, "SA"),  # states of pairs ...
+    "row_ptr": Member(INT, "SA", 1),  # ... and their transitions
     "cols": Member(INT, "n"),
-    "count": Member(INT, "B"),
-    "P": Member(FLOAT, "chances"),
-    "r": Member(FLOAT, "rewards"),
-    "uses": Member(FLOAT, "uses"),
-    "counts": Member(FLOAT, "counts"),
-    "group_counts": Member(FLOAT, "group counts"),
-    "at_least": Member(FLOAT, "bounds"),
+    "count": Member(INT, "B"),  # components that each row stands for
+    "P": Member(FLOAT, "chances"),  # (1 or B) n
+    "r": Member(FLOAT, "rewards"),  # (1 or B) SA
+    "uses": Member(FLOAT, "uses"),  # (1 or B) SA K, what a pair uses
+    "counts": Member(FLOAT, "counts"),  # (1 or B) SA Q, what it counts for local quotas
+    "group_counts": Member(FLOAT, "group counts"),  # (1 or B) SA G, and for groups
+    "at_least": Member(FLOAT, "bounds"),  # B Q, bounds
     "at_most": Member(FLOAT, "bounds"),
     "initial": Member(FLOAT, "S", optional=True),
     "state_names": Member(TEXT, "state text", optional=True),
@@ -94,7 +60,7 @@ _OF_BLOCK = {
     "row_names": Member(TEXT, "row text", optional=True),
 }
 
-_KIND = Kind("world", VERSION_MEMBER, VERSION, with_blocks(_OF_WORLD, _OF_BLOCK, "s_of", "block"))
+_KIND = Kind("world", VERSION_MEMBER, VERSION, npz.with_blocks(_OF_WORLD, _OF_BLOCK, "s_of", "block"))
 
 
 def write(world: World, path: str) -> None:
@@ -102,21 +68,21 @@ def write(world: World, path: str) -> None:
     rows = [np.array([], bool)] if not world.groups else world.group_members
     arrays: Arrays = {
         VERSION_MEMBER: np.array([VERSION]),
-        "component_names": text_of([of.name for of in world.components]),
-        "resource_names": text_of([resource.name for resource in world.resources]),
+        "component_names": npz.text_of([of.name for of in world.components]),
+        "resource_names": npz.text_of([resource.name for resource in world.resources]),
         "capacity": world.capacity,
-        "quota_names": text_of([quota.name for quota in world.quotas]),
+        "quota_names": npz.text_of([quota.name for quota in world.quotas]),
         "quota_sides": np.array(
             [[q.at_least is not None, q.at_most is not None] for q in world.quotas], bool
         ),
-        "group_names": text_of([group.name for group in world.groups]),
+        "group_names": npz.text_of([group.name for group in world.groups]),
         "group_at_least": _bounds([group.at_least for group in world.groups]),
         "group_at_most": _bounds([group.at_most for group in world.groups]),
         "group_members": np.concatenate(rows),
     }
     for b in range(len(world.components)):
         arrays |= {f"{name}.{b}": array for name, array in _block(world, b)}
-    write_arrays(path, arrays)
+    npz.write_arrays(path, arrays)
 
 
 def _bounds(given: list[float | None]) -> Floats:
@@ -153,11 +119,11 @@ def _block(world: World, b: int) -> Iterator[tuple[str, NDArray[Any]]]:
     if of.mdp.initial is not None:
         yield "initial", of.mdp.initial
     if of.mdp.states is not None:
-        yield "state_names", text_of(of.mdp.states)
+        yield "state_names", npz.text_of(of.mdp.states)
     if of.mdp.actions is not None:
-        yield "action_names", text_of(of.mdp.actions)
+        yield "action_names", npz.text_of(of.mdp.actions)
     if of.names is not None:
-        yield "row_names", text_of(of.names)
+        yield "row_names", npz.text_of(of.names)
 
 
 def _side_by_side(columns: list[Floats]) -> Floats:
@@ -167,9 +133,10 @@ def _side_by_side(columns: list[Floats]) -> Floats:
 
 def read(path: str, *, max_bytes: int = MAX_BYTES) -> World:
     """Read a world."""
-    arrays = read_arrays(path, _KIND, max_bytes=max_bytes)
+    arrays = npz.read_arrays(path, _KIND, max_bytes=max_bytes)
     names = {
-        what: names_in(f"{what}_names", arrays) or [] for what in ("component", "resource", "quota", "group")
+        what: npz.names_in(f"{what}_names", arrays) or []
+        for what in ("component", "resource", "quota", "group")
     }
     n_blocks = sum(name.startswith("s_of.") for name in arrays)
     K, Q, G = arrays["capacity"].size, arrays["quota_sides"].size // 2, arrays["group_at_least"].size
@@ -183,12 +150,12 @@ def read(path: str, *, max_bytes: int = MAX_BYTES) -> World:
     counts = [block.shared("counts", Q) for block in blocks]
     grouped = [block.shared("group_counts", G) for block in blocks]
     bounds = {side: [block.bounds(side, Q) for block in blocks] for side in ("at_least", "at_most")}
-    members = shaped("group_members", arrays["group_members"], (G, sum(b.n_rows for b in blocks)))
+    members = npz.shaped("group_members", arrays["group_members"], (G, sum(b.n_rows for b in blocks)))
 
     def named(parts: list[NDArray[Any]], k: int) -> dict[str, NDArray[Any]]:
         return {block.name: part[..., k] for block, part in zip(blocks, parts, strict=True)}
 
-    sides = shaped("quota_sides", arrays["quota_sides"], (Q, 2))
+    sides = npz.shaped("quota_sides", arrays["quota_sides"], (Q, 2))
     local = [
         LocalQuota(
             name,
@@ -223,7 +190,7 @@ class _Block:
             raise FormatError(
                 f"s_of.{b} names state {n_states - 1}, but there are only {s_of.size} pairs of {name}"
             )
-        check_pointers(f"row_ptr.{b}", row_ptr, cols.size)
+        npz.check_pointers(f"row_ptr.{b}", row_ptr, cols.size)
         lengths = np.diff(row_ptr)
         inside = np.ones(cols.size, bool)
         inside[row_ptr[:-1][lengths > 0]] = False
@@ -231,16 +198,16 @@ class _Block:
             raise FormatError(f"cols.{b} does not rise within every pair of {name}")
         pattern = csr_array((np.repeat(1 / lengths, lengths), cols, row_ptr), shape=(s_of.size, n_states))
         self.n_pairs, self.n_rows = s_of.size, self._array("count").size
-        actions = names_in(f"action_names.{b}", arrays)
+        actions = npz.names_in(f"action_names.{b}", arrays)
         if actions is not None and len(actions) != self.n_pairs:
             raise FormatError(f"action_names.{b} has {len(actions)} names, expected {self.n_pairs}")
         mdp = MDP(
-            pattern, np.zeros(self.n_pairs), s_of, states=names_in(f"state_names.{b}", arrays),
+            pattern, np.zeros(self.n_pairs), s_of, states=npz.names_in(f"state_names.{b}", arrays),
             actions=actions, initial=arrays.get(f"initial.{b}"),
         )  # fmt: skip
         self.components = Components(
             name, mdp, count=self._array("count"), P=self._rows("P", cols.size),
-            r=self._rows("r", self.n_pairs), names=names_in(f"row_names.{b}", arrays),
+            r=self._rows("r", self.n_pairs), names=npz.names_in(f"row_names.{b}", arrays),
         )  # fmt: skip
 
     def shared(self, name: str, columns: int) -> NDArray[Any]:
@@ -249,12 +216,12 @@ class _Block:
 
     def bounds(self, name: str, columns: int) -> NDArray[Any]:
         """Bounds of local quotas, (B, columns)."""
-        return shaped(f"{name}.{self._b}", self._array(name), (self.n_rows, columns))
+        return npz.shaped(f"{name}.{self._b}", self._array(name), (self.n_rows, columns))
 
     def _rows(self, name: str, *shape: int) -> NDArray[Any]:
         array = self._array(name)
         rows = 1 if array.size == math.prod(shape) else self.n_rows
-        return shaped(f"{name}.{self._b}", array, (rows, *shape))
+        return npz.shaped(f"{name}.{self._b}", array, (rows, *shape))
 
     def _array(self, name: str) -> NDArray[Any]:
         return self._arrays[f"{name}.{self._b}"]

@@ -28,7 +28,7 @@ class Gain:
         return GainProgram(problem)
 
     def worth(self, answer: Answer) -> tuple[float, Floats]:
-        """What one more unit of the gain and of each share, (K,), is worth at an answer: the gain counts alone."""
+        """What one more unit of the gain is worth, and of each share, (K,); here the gain alone counts."""
         return 1.0, np.zeros(answer.mu.size)
 
 

@@ -81,10 +81,7 @@ def _policies(raw: dict[str, Any], M: int, SA: int) -> Floats:
 
 def _end(S: int, K: int) -> Callable[[str, Any], End]:
     def end(place: str, raw: Any) -> End:
-        if not isinstance(raw, dict):
-            raise FormatError(f"{place}: expected an object, got {fields.shown(raw)}")
-        prefix = f"{place}."
-        fields.check_fields(raw, End._fields, (), prefix)
+        raw, prefix = fields.record(place, raw, End._fields), f"{place}."
         if type(raw["policy"]) is not int or raw["policy"] < 0:
             raise FormatError(f"{prefix}policy: expected a number, got {fields.shown(raw['policy'])}")
         return End(

@@ -45,6 +45,19 @@ def object_in(raw: dict[str, Any], name: str) -> dict[str, Any]:
     return raw[name]
 
 
+def record(place: str, value: Any, required: tuple[str, ...]) -> dict[str, Any]:
+    """An object with these fields and no others."""
+    if not isinstance(value, dict):
+        raise FormatError(f"{place}: expected an object, got {shown(value)}")
+    check_fields(value, required, (), f"{place}.")
+    return value
+
+
+def numbers(raw: dict[str, Any], name: str) -> dict[str, float]:
+    """A field that holds numbers by name."""
+    return {key: number(f"{name}.{key}", value) for key, value in object_in(raw, name).items()}
+
+
 def each(raw: dict[str, Any], name: str, convert: Callable[[str, Any], Any], prefix: str = "") -> Any:
     """Items of a list, converted, as a tuple."""
     values = raw[name]

@@ -11,35 +11,24 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from os import PathLike
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
 from fairmdp.deadline import Stop
-from fairmdp.errors import FormatError
+from fairmdp.errors import FormatError, ProblemError
 from fairmdp.files import read_bytes, write_bytes
 from fairmdp.model.checks import frozen
 from fairmdp.model.conditional import ConditionalShare
 from fairmdp.model.labels import Labels
 from fairmdp.model.weights import Units
-from fairmdp.solution import ends_file
-from fairmdp.solution.fields import (
-    check_fields,
-    each,
-    floats,
-    number,
-    object_in,
-    printable,
-    quota_number,
-    shown,
-    text,
-    vector,
-    word,
-)
+from fairmdp.solution import ends_file, fields
 from fairmdp.solution.solution import Check, Infeasibility, Note, Remark, Solution, Status
+
+Answer = TypeVar("Answer")
 
 VERSION = 2
 
@@ -67,22 +56,29 @@ _WHY_FIELDS = (
 
 def write(solution: Solution, path: str | PathLike[str]) -> None:
     """Write a solution, one field per line, atomically."""
-    try:
-        lines = [
-            f"{json.dumps(name)}: {json.dumps(value, allow_nan=False)}"
-            for name, value in solution_to_dict(solution).items()
-        ]
-    except (TypeError, ValueError, RecursionError) as error:
-        raise FormatError(f"{os.fsdecode(path)}: this solution cannot be written as JSON: {error}") from None
-    write_bytes(path, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
+    write_fields(path, solution_to_dict(solution))
 
 
 def read(path: str | PathLike[str]) -> Solution:
     """Read a solution that `write` wrote; the message of an error begins with the path and the field."""
+    return read_as(path, solution_of)
+
+
+def write_fields(path: str | PathLike[str], told: Mapping[str, Any]) -> None:
+    """Write what `json.dumps` takes, one field per line, atomically."""
+    try:
+        lines = [f"{json.dumps(name)}: {json.dumps(value, allow_nan=False)}" for name, value in told.items()]
+    except (TypeError, ValueError, RecursionError) as error:
+        raise FormatError(f"{os.fsdecode(path)}: this cannot be written as JSON: {error}") from None
+    write_bytes(path, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
+
+
+def read_as(path: str | PathLike[str], build: Callable[[Any], Answer]) -> Answer:
+    """What is built of the content of a file; the message of an error begins with the path."""
     data = read_bytes(path, MAX_BYTES)
     try:
-        return solution_of(parsed(data))
-    except FormatError as error:
+        return build(parsed(data))
+    except (FormatError, ProblemError) as error:
         raise FormatError(f"{os.fsdecode(path)}: {error}") from None
     except RecursionError:
         raise FormatError(f"{os.fsdecode(path)}: it is nested too deeply") from None
@@ -91,7 +87,7 @@ def read(path: str | PathLike[str]) -> Solution:
 def solution_to_dict(solution: Solution) -> dict[str, Any]:
     """Return a solution as what `json.dumps` takes: what its file holds and ``fairmdp ... --json`` prints."""
     why, derived = solution.infeasibility, _derived(solution)
-    fields = {
+    told: dict[str, Any] = {
         _VERSION_FIELD: VERSION,
         "status": solution.status.value,
         "gain": solution.gain,
@@ -112,18 +108,18 @@ def solution_to_dict(solution: Solution) -> dict[str, Any]:
         "quota_names": solution.quota_names,
     }
     if not solution.units.are_shares:
-        fields["units"] = {name: getattr(solution.units, name) for name in _UNITS_FIELDS}
+        told["units"] = {name: getattr(solution.units, name) for name in _UNITS_FIELDS}
     if solution.conditions:
-        fields["conditions"] = [share._asdict() for share in solution.conditions]
+        told["conditions"] = [share._asdict() for share in solution.conditions]
     if solution.ends is not None:
-        fields["ends"] = ends_file.to_dict(solution.ends)
+        told["ends"] = ends_file.to_dict(solution.ends)
     if (labels := solution.labels) is not None:
-        fields["names"] = {
+        told["names"] = {
             "states": labels.states, "actions": labels.actions, "n_actions": labels.n_actions
         }  # fmt: skip
     for name in (*_QUOTA_ARRAYS, *_STATE_ARRAYS, *_PAIR_ARRAYS):
-        fields[name] = getattr(solution, name)
-    return {name: plain(value) for name, value in fields.items()}
+        told[name] = getattr(solution, name)
+    return {name: plain(value) for name, value in told.items()}
 
 
 def plain(value: Any) -> Any:
@@ -155,12 +151,12 @@ def parsed(data: bytes) -> Any:
 
 
 def _distinct(items: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for name, value in items:
-        if name in fields:
-            raise FormatError(f"the field {shown(name)} is there twice")
-        fields[name] = value
-    return fields
+        if name in found:
+            raise FormatError(f"the field {fields.shown(name)} is there twice")
+        found[name] = value
+    return found
 
 
 def _refuse_constant(text: str) -> NoReturn:
@@ -177,41 +173,41 @@ def solution_of(raw: Any) -> Solution:
         raise FormatError(f"there is no field {_VERSION_FIELD}: this is not a solution file")
     version = raw[_VERSION_FIELD]
     if type(version) is not int or version not in (1, VERSION):
-        raise FormatError(f"{_VERSION_FIELD}: this is format {shown(version)}, expected {VERSION}")
+        raise FormatError(f"{_VERSION_FIELD}: this is format {fields.shown(version)}, expected {VERSION}")
     optional = (*_DERIVED, "units", "conditions", "ends", "names")
-    check_fields(raw, _FIELDS if version == VERSION else _FIELDS_OF_1, optional)
-    names = each(raw, "quota_names", text)
+    fields.check_fields(raw, _FIELDS if version == VERSION else _FIELDS_OF_1, optional)
+    names = fields.each(raw, "quota_names", fields.text)
     K = len(names)
-    policy, visitation = vector(raw, "policy"), vector(raw, "visitation")
+    policy, visitation = fields.vector(raw, "policy"), fields.vector(raw, "visitation")
     SA, S = policy.size, visitation.size
-    at_least, at_most = vector(raw, "at_least", K), vector(raw, "at_most", K)
+    at_least, at_most = fields.vector(raw, "at_least", K), fields.vector(raw, "at_most", K)
     for name, bound in (("at_least", at_least), ("at_most", at_most)):
         # A bound of null would let a broken quota pass for one that asks for nothing.
         if np.isnan(bound).any():
             raise FormatError(f"{name}[{int(np.argmax(np.isnan(bound)))}]: expected a number, got null")
     why = raw["infeasibility"]
     solution = Solution(
-        status=word(raw, "status", Status),
-        gain=number("gain", raw["gain"]),
-        upper=number("upper", raw["upper"]),
-        tol=number("tol", raw["tol"]),
+        status=fields.word(raw, "status", Status),
+        gain=fields.number("gain", raw["gain"]),
+        upper=fields.number("upper", raw["upper"]),
+        tol=fields.number("tol", raw["tol"]),
         policy=policy,
-        occupancy=vector(raw, "occupancy", SA),
+        occupancy=fields.vector(raw, "occupancy", SA),
         visitation=visitation,
-        bias=vector(raw, "bias", S),
-        shares=vector(raw, "shares", K),
-        prices=vector(raw, "prices", K),
+        bias=fields.vector(raw, "bias", S),
+        shares=fields.vector(raw, "shares", K),
+        prices=fields.vector(raw, "prices", K),
         at_least=at_least,
         at_most=at_most,
         quota_names=names,
         **(_account(raw) if version == VERSION else _account_of_1(raw)),
-        counters={name: number(f"counters.{name}", v) for name, v in object_in(raw, "counters").items()},
-        provenance=printable("provenance", object_in(raw, "provenance")),
-        infeasibility=None if why is None else _infeasibility(object_in(raw, "infeasibility"), S, K),
-        units=_units(object_in(raw, "units"), K) if "units" in raw else Units(),
+        counters=fields.numbers(raw, "counters"),
+        provenance=fields.printable("provenance", fields.object_in(raw, "provenance")),
+        infeasibility=None if why is None else _infeasibility(fields.object_in(raw, "infeasibility"), S, K),
+        units=_units(fields.object_in(raw, "units"), K) if "units" in raw else Units(),
         conditions=_conditions(raw, K) if "conditions" in raw else (),
-        labels=_labels(object_in(raw, "names"), S, SA) if "names" in raw else None,
-        ends=ends_file.of_dict(object_in(raw, "ends"), S, SA, K) if "ends" in raw else None,
+        labels=_labels(fields.object_in(raw, "names"), S, SA) if "names" in raw else None,
+        ends=ends_file.of_dict(fields.object_in(raw, "ends"), S, SA, K) if "ends" in raw else None,
     )
     follows = _derived(solution)
     for name in follows:
@@ -231,23 +227,22 @@ def _derived(solution: Solution) -> dict[str, Any]:
 
 
 def _conditions(raw: dict[str, Any], K: int) -> tuple[ConditionalShare, ...]:
-    found: tuple[ConditionalShare, ...] = each(raw, "conditions", partial(_condition, K))
+    found: tuple[ConditionalShare, ...] = fields.each(raw, "conditions", partial(_condition, K))
     return found
 
 
 def _condition(K: int, place: str, value: Any) -> ConditionalShare:
-    if not isinstance(value, dict):
-        raise FormatError(f"{place}: expected an object, got {shown(value)}")
-    check_fields(value, ConditionalShare._fields, (), f"{place}.")
-    if type(value["least"]) is not bool:
-        raise FormatError(f"{place}.least: expected true or false, got {shown(value['least'])}")
-    bound, mass = (number(f"{place}.{name}", value[name]) for name in ("bound", "mass"))
-    return ConditionalShare(quota_number(f"{place}.quota", value["quota"], K), bound, value["least"], mass)
+    raw = fields.record(place, value, ConditionalShare._fields)
+    if type(raw["least"]) is not bool:
+        raise FormatError(f"{place}.least: expected true or false, got {fields.shown(raw['least'])}")
+    quota = fields.quota_number(f"{place}.quota", raw["quota"], K)
+    bound, mass = (fields.number(f"{place}.{name}", raw[name]) for name in ("bound", "mass"))
+    return ConditionalShare(quota, bound, raw["least"], mass)
 
 
 def _units(raw: dict[str, Any], K: int) -> Units:
-    check_fields(raw, _UNITS_FIELDS, (), "units.")
-    offset, scale = (vector(raw, name, K, "units.") for name in _UNITS_FIELDS)
+    fields.check_fields(raw, _UNITS_FIELDS, (), "units.")
+    offset, scale = (fields.vector(raw, name, K, "units.") for name in _UNITS_FIELDS)
     bad = ~(np.isfinite(offset) & (scale > 0))
     if bad.any():
         k = int(np.argmax(bad))
@@ -259,12 +254,13 @@ def _units(raw: dict[str, Any], K: int) -> Units:
 
 def _labels(raw: dict[str, Any], S: int, SA: int) -> Labels:
     """Names of the states and actions, and how many actions each state has."""
-    check_fields(raw, _NAMES_FIELDS, (), "names.")
-    counts = each(raw, "n_actions", _count, "names.")
+    fields.check_fields(raw, _NAMES_FIELDS, (), "names.")
+    counts = fields.each(raw, "n_actions", _count, "names.")
     if len(counts) != S or sum(counts) != SA:
         raise FormatError(f"names.n_actions: expected {S} numbers that sum to {SA}")
     states, actions = (
-        None if raw[name] is None else each(raw, name, text, "names.") for name in ("states", "actions")
+        None if raw[name] is None else fields.each(raw, name, fields.text, "names.")
+        for name in ("states", "actions")
     )
     for name, names, size in (("states", states, S), ("actions", actions, SA)):
         if names is not None and len(names) != size:
@@ -279,15 +275,15 @@ def _labels(raw: dict[str, Any], S: int, SA: int) -> Labels:
 
 def _count(place: str, value: Any) -> int:
     if type(value) is not int or not 1 <= value < 2**31:
-        raise FormatError(f"{place}: expected how many actions a state has, got {shown(value)}")
+        raise FormatError(f"{place}: expected how many actions a state has, got {fields.shown(value)}")
     return value
 
 
 def _infeasibility(raw: dict[str, Any], S: int, K: int) -> Infeasibility:
-    check_fields(raw, _WHY_FIELDS, (), "infeasibility.")
+    fields.check_fields(raw, _WHY_FIELDS, (), "infeasibility.")
     prefix = "infeasibility."
-    conflict = each(raw, "conflict", lambda place, k: quota_number(place, k, K), prefix)
-    rows = each(raw, "reach_bias", lambda place, row: floats(place, row, S), prefix)
+    conflict = fields.each(raw, "conflict", lambda place, k: fields.quota_number(place, k, K), prefix)
+    rows = fields.each(raw, "reach_bias", lambda place, row: fields.floats(place, row, S), prefix)
     if len(rows) > len(conflict):
         raise FormatError(f"{prefix}reach_bias: expected {len(conflict)} rows at most, got {len(rows)}")
     reach_bias = np.array(rows, dtype=np.float64).reshape(len(rows), S)
@@ -295,38 +291,37 @@ def _infeasibility(raw: dict[str, Any], S: int, K: int) -> Infeasibility:
     factor = raw["common_factor"]
     return Infeasibility(
         conflict=conflict,
-        reach=vector(raw, "reach", len(rows), prefix),
+        reach=fields.vector(raw, "reach", len(rows), prefix),
         reach_bias=reach_bias,
-        common_factor=None if factor is None else number(f"{prefix}common_factor", factor),
-        factor_bias=vector(raw, "factor_bias", S, prefix),
-        factor_prices=vector(raw, "factor_prices", K, prefix),
-        nearest_at_least=vector(raw, "nearest_at_least", K, prefix),
-        nearest_at_most=vector(raw, "nearest_at_most", K, prefix),
+        common_factor=None if factor is None else fields.number(f"{prefix}common_factor", factor),
+        factor_bias=fields.vector(raw, "factor_bias", S, prefix),
+        factor_prices=fields.vector(raw, "factor_prices", K, prefix),
+        nearest_at_least=fields.vector(raw, "nearest_at_least", K, prefix),
+        nearest_at_most=fields.vector(raw, "nearest_at_most", K, prefix),
     )
 
 
 def _account(raw: dict[str, Any]) -> dict[str, Any]:
     """What the file says of how the solution was found."""
     return {
-        "method": text("method", raw["method"]),
-        "tried": each(raw, "tried", text),
-        "reason": text("reason", raw["reason"]),
-        "stopped": word(raw, "stopped", Stop),
-        "check": word(raw, "check", Check),
-        "device": text("device", raw["device"]),
-        "notes": each(raw, "notes", _note),
+        "method": fields.text("method", raw["method"]),
+        "tried": fields.each(raw, "tried", fields.text),
+        "reason": fields.text("reason", raw["reason"]),
+        "stopped": fields.word(raw, "stopped", Stop),
+        "check": fields.word(raw, "check", Check),
+        "device": fields.text("device", raw["device"]),
+        "notes": fields.each(raw, "notes", _note),
     }
 
 
 def _account_of_1(raw: dict[str, Any]) -> dict[str, Any]:
     """The same from a file of 0.1, whose method is a sentence: the solver stands before its first colon."""
-    each(raw, "notes", text)
-    names = re.findall(r"[\w-]+", text("method", raw["method"]).partition(":")[0])
+    fields.each(raw, "notes", fields.text)
+    names = re.findall(r"[\w-]+", fields.text("method", raw["method"]).partition(":")[0])
     return {"method": names[-1] if names else ""}
 
 
 def _note(place: str, value: Any) -> Note:
-    if not isinstance(value, dict):
-        raise FormatError(f"{place}: expected an object, got {shown(value)}")
-    check_fields(value, Note._fields, (), f"{place}.")
-    return Note(word(value, "remark", Remark, f"{place}."), number(f"{place}.value", value["value"]))
+    raw = fields.record(place, value, Note._fields)
+    remark = fields.word(raw, "remark", Remark, f"{place}.")
+    return Note(remark, fields.number(f"{place}.value", raw["value"]))

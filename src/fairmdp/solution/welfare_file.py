@@ -5,21 +5,15 @@ A welfare of ``null`` is minus infinity, an upper bound of ``null`` infinity: no
 
 from __future__ import annotations
 
-import json
 import math
-import os
-from collections.abc import Callable
 from os import PathLike
-from typing import Any, TypeVar
+from typing import Any
 
-from fairmdp.errors import FormatError, ProblemError
-from fairmdp.files import read_bytes, write_bytes
+from fairmdp.errors import FormatError
 from fairmdp.model.objectives import Objective, parameters_of, stated_objective
 from fairmdp.solution import fields, file
 from fairmdp.solution.solution import Solution, Status
 from fairmdp.solution.welfare import Level, WelfareSolution
-
-Answer = TypeVar("Answer")
 
 VERSION = 1
 VERSION_FIELD = "fairmdp_welfare"
@@ -32,36 +26,21 @@ _FIELDS = (
 
 def write(fair: WelfareSolution, path: str | PathLike[str]) -> None:
     """Write an answer, one field per line, atomically."""
-    lines = [
-        f"{json.dumps(name)}: {json.dumps(value, allow_nan=False)}"
-        for name, value in welfare_to_dict(fair).items()
-    ]
-    write_bytes(path, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
+    file.write_fields(path, welfare_to_dict(fair))
 
 
 def read(path: str | PathLike[str]) -> WelfareSolution:
     """Read an answer that `write` wrote; the message of an error begins with the path and the field."""
-    return _read(path, _welfare)
+    return file.read_as(path, _welfare)
 
 
 def read_either(path: str | PathLike[str]) -> Solution | WelfareSolution:
     """Read a solution, or an answer about welfare, whichever a file holds."""
-    return _read(
-        path,
-        lambda raw: (
-            _welfare(raw) if isinstance(raw, dict) and VERSION_FIELD in raw else file.solution_of(raw)
-        ),
-    )
+    return file.read_as(path, _either)
 
 
-def _read(path: str | PathLike[str], build: Callable[[Any], Answer]) -> Answer:
-    data = read_bytes(path, file.MAX_BYTES)
-    try:
-        return build(file.parsed(data))
-    except (FormatError, ProblemError) as error:
-        raise FormatError(f"{os.fsdecode(path)}: {error}") from None
-    except RecursionError:
-        raise FormatError(f"{os.fsdecode(path)}: it is nested too deeply") from None
+def _either(raw: Any) -> Solution | WelfareSolution:
+    return _welfare(raw) if isinstance(raw, dict) and VERSION_FIELD in raw else file.solution_of(raw)
 
 
 def welfare_to_dict(fair: WelfareSolution) -> dict[str, Any]:
@@ -103,10 +82,7 @@ def _welfare(raw: Any) -> WelfareSolution:
         welfare_upper=math.inf if upper is None else fields.number("welfare_upper", upper),
         tol=fields.number("tol", raw["tol"]),
         levels=levels,
-        counters={
-            name: fields.number(f"counters.{name}", v)
-            for name, v in fields.object_in(raw, "counters").items()
-        },
+        counters=fields.numbers(raw, "counters"),
         **{name: fields.vector(raw, name, size) for name, size in sizes.items()},
     )
 
@@ -119,9 +95,7 @@ def _objective(raw: Any) -> Objective:
 
 
 def _level(place: str, raw: Any, sizes: dict[str, int]) -> Level:
-    if not isinstance(raw, dict):
-        raise FormatError(f"{place}: expected an object")
-    fields.check_fields(raw, _LEVEL_FIELDS, (), f"{place}.")
+    raw = fields.record(place, raw, _LEVEL_FIELDS)
     vectors = {name: fields.vector(raw, name, size, f"{place}.") for name, size in sizes.items()}
     groups = fields.each(raw, "groups", fields.text, f"{place}.")
     return Level(value=fields.number(f"{place}.value", raw["value"]), groups=groups, **vectors)

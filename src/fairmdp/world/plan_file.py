@@ -1,23 +1,7 @@
 """Plans of worlds as npz: the answer with its witnesses, so that `verify` needs the world and nothing else.
 
-Of a plan with K resources and G sides of group quotas; ``.b`` stands for the number of a block of B rows with
-S states, SA pairs, J sides of local quotas, outcomes of W numbers and R rows that are split.
-
-====================================  =======  ==================  ===========================================
-member                                type     size                content
-====================================  =======  ==================  ===========================================
-fairmdp_plan                          int      1                   version of the format
-words                                 uint8    any                 status, method and why it stopped, in lines
-numbers                               float    3                   ceiling, value, tolerance
-prices, group_prices                  float    K, G                one unit more of each
-counter_names, counters               uint8, f any                 what the search counted
-size.b                                int      6                   B, S, J, W, R, SA
-witness.b, policies.b                 int16    B S, B (J + 1) S    actions
-mu.b, weights.b, outcomes.b           float    B J, B (J + 1), B W prices, mixture, what each component does
-split.b, chances.b                    int, f   R, R SA             rows that mix for all, and how
-alone_rows, alone_sides, alone_reach  int, f   any                 optional: who cannot be served alone
-shortage_prices, shortage             float    K + G, 2            optional: prices, what is needed and there
-====================================  =======  ==================  ===========================================
+A plan has K resources and G sides of group quotas, and blocks of B rows with S states, SA pairs, J sides of
+local quotas, outcomes of W numbers and R rows that are split; their members end in the number of their block.
 """
 
 from __future__ import annotations
@@ -28,25 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from fairmdp import npz
 from fairmdp.deadline import Stop
 from fairmdp.errors import FormatError
 from fairmdp.files import naming
-from fairmdp.npz import (
-    FLOAT,
-    INT,
-    MAX_BYTES,
-    SHORT,
-    TEXT,
-    Arrays,
-    Kind,
-    Member,
-    names_in,
-    read_arrays,
-    shaped,
-    text_of,
-    with_blocks,
-    write_arrays,
-)  # fmt: skip
+from fairmdp.npz import FLOAT, INT, MAX_BYTES, SHORT, TEXT, Arrays, Kind, Member
 from fairmdp.solution.solution import Status
 from fairmdp.world.plan import Alone, BlockPlan, Shortage, WorldPlan
 
@@ -54,43 +24,43 @@ VERSION = 1
 VERSION_MEMBER = "fairmdp_plan"
 
 _OF_PLAN = {
-    VERSION_MEMBER: Member(INT, "one"),
-    "words": Member(TEXT, "words"),
-    "numbers": Member(FLOAT, "numbers"),
-    "prices": Member(FLOAT, "K"),
-    "group_prices": Member(FLOAT, "G"),
+    VERSION_MEMBER: Member(INT, "one"),  # version of the format
+    "words": Member(TEXT, "words"),  # status, method and why it stopped, in lines
+    "numbers": Member(FLOAT, "numbers"),  # ceiling, value, tolerance
+    "prices": Member(FLOAT, "K"),  # one unit more of each resource ...
+    "group_prices": Member(FLOAT, "G"),  # ... and of each group quota
     "counter_names": Member(TEXT, "counter text"),
-    "counters": Member(FLOAT, "counters"),
-    "alone_rows": Member(INT, "alone", optional=True),
+    "counters": Member(FLOAT, "counters"),  # what the search counted
+    "alone_rows": Member(INT, "alone", optional=True),  # who cannot be served alone
     "alone_sides": Member(INT, "alone", optional=True),
     "alone_reach": Member(FLOAT, "alone", optional=True),
-    "shortage_prices": Member(FLOAT, "shortage prices", optional=True),
-    "shortage": Member(FLOAT, "shortage", optional=True),
+    "shortage_prices": Member(FLOAT, "shortage prices", optional=True),  # (K + G)
+    "shortage": Member(FLOAT, "shortage", optional=True),  # what is needed, and what there is
 }
 
 _OF_BLOCK = {
-    "size": Member(INT, "size"),
-    "witness": Member(SHORT, "witness"),
-    "mu": Member(FLOAT, "mu"),
-    "policies": Member(SHORT, "policies"),
-    "weights": Member(FLOAT, "weights"),
-    "outcomes": Member(FLOAT, "outcomes"),
-    "split": Member(INT, "split"),
-    "chances": Member(FLOAT, "chances"),
+    "size": Member(INT, "size"),  # B, S, J, W, R, SA
+    "witness": Member(SHORT, "witness"),  # B S, actions
+    "mu": Member(FLOAT, "mu"),  # B J, prices
+    "policies": Member(SHORT, "policies"),  # B (J + 1) S, actions
+    "weights": Member(FLOAT, "weights"),  # B (J + 1), their mixture
+    "outcomes": Member(FLOAT, "outcomes"),  # B W, what each component does
+    "split": Member(INT, "split"),  # R, rows that mix for all ...
+    "chances": Member(FLOAT, "chances"),  # R SA, ... and how
 }
 
-_KIND = Kind("plan", VERSION_MEMBER, VERSION, with_blocks(_OF_PLAN, _OF_BLOCK, "size", "block"))
+_KIND = Kind("plan", VERSION_MEMBER, VERSION, npz.with_blocks(_OF_PLAN, _OF_BLOCK, "size", "block"))
 
 
 def write(plan: WorldPlan, path: str | PathLike[str]) -> None:
     """Write a plan, atomically; the same plan gives the same bytes."""
     arrays: Arrays = {
         VERSION_MEMBER: np.array([VERSION]),
-        "words": text_of([plan.status.value, plan.method, plan.stopped.value]),
+        "words": npz.text_of([plan.status.value, plan.method, plan.stopped.value]),
         "numbers": np.array([plan.upper, plan.value, plan.tol]),
         "prices": plan.prices,
         "group_prices": plan.group_prices,
-        "counter_names": text_of(list(plan.counters)),
+        "counter_names": npz.text_of(list(plan.counters)),
         "counters": np.array(list(plan.counters.values()), dtype=np.float64),
     }
     for b, block in enumerate(plan.blocks):
@@ -106,21 +76,21 @@ def write(plan: WorldPlan, path: str | PathLike[str]) -> None:
         arrays["shortage"] = np.array([plan.shortage.needed, plan.shortage.available])
     path = os.fsdecode(path)
     with naming(path):
-        write_arrays(path, arrays)
+        npz.write_arrays(path, arrays)
 
 
 def read(path: str | PathLike[str], *, max_bytes: int = MAX_BYTES) -> WorldPlan:
     """Read a plan that `write` wrote; the message of an error begins with the path."""
     path = os.fsdecode(path)
     with naming(path):
-        return _plan(read_arrays(path, _KIND, max_bytes=max_bytes))
+        return _plan(npz.read_arrays(path, _KIND, max_bytes=max_bytes))
 
 
 def _plan(arrays: Arrays) -> WorldPlan:
-    words = names_in("words", arrays) or []
+    words = npz.names_in("words", arrays) or []
     numbers, counted, counters = (
         arrays["numbers"],
-        names_in("counter_names", arrays) or [],
+        npz.names_in("counter_names", arrays) or [],
         arrays["counters"],
     )
     for name, found, expected in (
@@ -163,7 +133,7 @@ def _block(arrays: Arrays, b: int) -> BlockPlan:
         "split": (R,), "chances": (R, SA),
     }  # fmt: skip
     return BlockPlan(
-        **{name: shaped(f"{name}.{b}", arrays[f"{name}.{b}"], shape) for name, shape in shapes.items()}
+        **{name: npz.shaped(f"{name}.{b}", arrays[f"{name}.{b}"], shape) for name, shape in shapes.items()}
     )
 
 
