@@ -1,17 +1,15 @@
 from .comparison import Comparison, compare
 from .curve import Frontier, ShadowPrice
-from .dispatch import WorldComparison, compare_world
 from .family import ALL, Family
 from .grid import FrontierGrid, frontier_grid
 from .meanings import other_meaning
-from .points import Engine, frontier, last_feasible
+from .points import frontier, last_feasible
 from .principles import WelfareFrontier, welfare_frontier
-from .world import WorldFrontier, world_frontier
+from .world import WorldComparison, WorldFrontier, compare_world, world_frontier
 
 __all__ = [
     "ALL",
     "Comparison",
-    "Engine",
     "Family",
     "Frontier",
     "FrontierGrid",

@@ -10,7 +10,8 @@ import numpy as np
 
 from fairmdp.errors import ProblemError
 from fairmdp.frontiers.family import ALL, Family
-from fairmdp.frontiers.points import Engine, checked_values, frontier_at
+from fairmdp.frontiers.points import checked_values, frontier_at
+from fairmdp.learning.counts import Engine
 from fairmdp.model.checks import Floats, ReadOnly
 from fairmdp.model.problem import Problem
 from fairmdp.model.quota_text import with_named

@@ -9,9 +9,9 @@ are found exactly, with about two solutions for each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,14 +19,12 @@ from fairmdp.certificate import reward_scale
 from fairmdp.errors import ProblemError
 from fairmdp.frontiers.curve import SAME, Frontier
 from fairmdp.frontiers.family import ALL, Family
+from fairmdp.learning.counts import Engine
 from fairmdp.model.checks import Floats, as_share, check_count
 from fairmdp.model.problem import Problem
 from fairmdp.model.quota_text import with_named
 from fairmdp.solution.solution import Remark, Solution, Status
 from fairmdp.solvers.warm import WarmSolver
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 TOGETHER = 50
 """Values that are solved one after the other; runs of them share nothing."""
@@ -35,12 +33,6 @@ _EVEN = 21  # values where the curve has no form that a few of them tell
 _MAX_EXACT_PAIRS = 20_000  # above this a linear program per breakpoint takes too long
 _EDGES = (1e-10, 1e-8, 1e-6)  # shares by which the curve may stay inside the last feasible value
 _WAYS = {1.0: "on", -1.0: "down"}
-
-
-class Engine(Protocol):
-    """Where runs are solved: `map`, or a `ProcessPool`."""
-
-    def __call__(self, function: Callable[[T], R], tasks: Iterable[T], /) -> Iterator[R]: ...
 
 
 def frontier(

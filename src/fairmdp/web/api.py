@@ -22,8 +22,8 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from fairmdp.scenarios import SCENARIOS
 from fairmdp.version import __version__
 from fairmdp.views.exports import EXPORTS
-from fairmdp.web.edits import Row
-from fairmdp.web.tasks import MOST_QUOTAS, MOST_STATES, TASKS, OpenProblems, Request, Source, line
+from fairmdp.web.request import Request, Row
+from fairmdp.web.tasks import MOST_QUOTAS, MOST_STATES, TASKS, OpenProblems, Source, line
 from fairmdp.workers import Job, Pool, PoolThread, Processes
 from fairmdp.workers.worker import Code, Message
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,35 +13,10 @@ from fairmdp.io import Source
 from fairmdp.model.checks import there_are
 from fairmdp.model.problem import Problem
 from fairmdp.model.quota import Quota
+from fairmdp.web.request import Row, Rows
 
 _LONG_COMMAND = 40  # words of a command line for quotas, and names in one of them; more belong into a file
 _EXPORT = "   # {why}: export the problem first"
-
-
-@dataclass(frozen=True)
-class Row:
-    """One quota of the page.
-
-    Attributes
-    ----------
-    name : str
-        What it is called now.
-    was : str or None
-        What it was called when the problem was opened; None for a new one.
-    states : tuple of int
-        Of a new one, the states that it counts.
-    at_least, at_most : float or None
-        Its bounds in its units; where both are missing it asks for nothing.
-    """
-
-    name: str
-    was: str | None = None
-    states: tuple[int, ...] = ()
-    at_least: float | None = None
-    at_most: float | None = None
-
-
-Rows = tuple[Row, ...]
 
 
 def edited(problem: Problem, rows: Rows) -> Problem:

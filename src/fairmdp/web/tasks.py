@@ -10,8 +10,7 @@ import base64
 import json
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
@@ -39,7 +38,8 @@ from fairmdp.views.data import Json, problem_data, verdict_data
 from fairmdp.views.exports import export
 from fairmdp.views.html import frontier_view, solution_view
 from fairmdp.views.welfare import welfare_view
-from fairmdp.web.edits import Rows, edited, solve_command, welfare_command
+from fairmdp.web.edits import edited, solve_command, welfare_command
+from fairmdp.web.request import Request, Rows
 from fairmdp.web.worlds import WORLD_TASKS, OpenWorlds
 from fairmdp.welfare import solve_welfare
 from fairmdp.workers import report
@@ -66,49 +66,6 @@ _SLOW_PAIRS = 5000  # beyond these, a picture comes first and the ranges follow
 
 K = TypeVar("K")
 V = TypeVar("V")
-
-
-@dataclass(frozen=True)
-class Request:
-    """One question: a task, the problem that it is about, and the bounds that the sliders stand at.
-
-    Bounds are in the units of their quotas; ``rows`` are the quotas, where the page has changed them.
-    ``policy`` is the path of one to audit, ``text`` what names of states are looked for by, or a principle,
-    ``values`` where the sliders of a world stand.
-    """
-
-    task: str
-    source: Source
-    at_least: tuple[float, ...] | None = None
-    at_most: tuple[float, ...] | None = None
-    quota: str = ""
-    bound: str = "at_least"
-    kind: str = ""
-    rows: Rows | None = None
-    policy: str = ""
-    text: str = ""
-    values: tuple[float | None, ...] = ()
-
-    @property
-    def first(self) -> bool:
-        """Whether it is what the page is for: a newer one takes its place."""
-        return self.task in ("open", "solve", "world", "world-solve")
-
-    @property
-    def urgent(self) -> bool:
-        """Whether somebody looks at the page until it is answered."""
-        return self.first or self.task in ("proof", "export", "states", "world-proof")
-
-    def likes(self, done: Iterable[Request]) -> tuple[bool, bool]:
-        """How well a worker suits that has done these: it may know the picture, or at least the problem."""
-        pictures = [past.picture for past in done if past.task in ("solve", "world-solve")]
-        same_picture = pictures[-1:] == [self.picture]
-        return same_picture, any((past.source, past.urgent) == (self.source, self.urgent) for past in done)
-
-    @property
-    def picture(self) -> tuple[object, ...]:
-        """What a solution depends on."""
-        return self.source, self.rows, self.at_least, self.at_most, self.values
 
 
 class RefusedError(Exception):

@@ -6,7 +6,6 @@ import shlex
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from fairmdp.solvers.request import Progress
 from fairmdp.views.data import Json
 from fairmdp.views.world import world_frontier_data, world_verdict_data
 from fairmdp.views.world_page import world_answer, world_view
+from fairmdp.web.request import Request, Values
 from fairmdp.world.plan import WorldPlan
 from fairmdp.world.world import World
 
@@ -28,29 +28,6 @@ MOST_ROWS = 20_000
 
 _POINTS = 9  # of that curve
 _KEPT = 4  # plans without quotas that a worker remembers
-
-Values = tuple[float | None, ...]
-"""Of every capacity and then of every common quota; None is as it was stated."""
-
-
-class WorldRequest(Protocol):
-    """What is looked at of a request."""
-
-    @property
-    def task(self) -> str:
-        """Which of `WORLD_TASKS`."""
-
-    @property
-    def source(self) -> Source:
-        """The world in the words of the command line."""
-
-    @property
-    def values(self) -> Values:
-        """Where the sliders stand; empty where they have not moved."""
-
-    @property
-    def quota(self) -> str:
-        """Name of the one that moves along the curve."""
 
 
 class OpenWorlds:
@@ -61,7 +38,7 @@ class OpenWorlds:
         self._free: OrderedDict[bytes, WorldPlan] = OrderedDict()
         self._last: tuple[Values, World, WorldPlan] | None = None
 
-    def answer(self, request: WorldRequest, progress: Progress) -> Json:
+    def answer(self, request: Request, progress: Progress) -> Json:
         """Return the answer to a request."""
         if self._source != request.source:
             world = request.source.world()
@@ -71,11 +48,11 @@ class OpenWorlds:
             self._free.clear()
         return WORLD_TASKS[request.task](self, request, progress)
 
-    def _open(self, request: WorldRequest, progress: Progress) -> Json:
+    def _open(self, request: Request, progress: Progress) -> Json:
         source = request.source
         return world_view(Path(source.name).name, self._stated)
 
-    def _solve(self, request: WorldRequest, progress: Progress) -> Json:
+    def _solve(self, request: Request, progress: Progress) -> Json:
         world, plan = self._solved(request, progress)
         key = world.capacity.tobytes()
         if key not in self._free and (world.sides or world.group_sides):
@@ -85,7 +62,7 @@ class OpenWorlds:
         command = shlex.join(["fairmdp", "solve", *self._moved_words(request)])
         return {**world_answer(world, plan, self._free.get(key)), "command": command}
 
-    def _curve(self, request: WorldRequest, progress: Progress) -> Json:
+    def _curve(self, request: Request, progress: Progress) -> Json:
         world = self._moved(request)
         if world.n_rows > MOST_ROWS:
             command = shlex.join(["fairmdp", "frontier", *self._moved_words(request), request.quota])
@@ -102,11 +79,11 @@ class OpenWorlds:
         values = np.unique(np.append(values, [] if stands is None else [stands]))
         return {"curve": plain(world_frontier_data(world_frontier(world, request.quota, values)))}
 
-    def _proof(self, request: WorldRequest, progress: Progress) -> Json:
+    def _proof(self, request: Request, progress: Progress) -> Json:
         world, plan = self._solved(request, progress)
         return world_verdict_data(verify(world, plan))
 
-    def _solved(self, request: WorldRequest, progress: Progress) -> tuple[World, WorldPlan]:
+    def _solved(self, request: Request, progress: Progress) -> tuple[World, WorldPlan]:
         """The world as the sliders stand, and its plan; what is asked about a picture is what it shows."""
         if self._last is None or self._last[0] != request.values:
             world = self._moved(request)
@@ -125,7 +102,7 @@ class OpenWorlds:
         quota = view["quotas"][at - len(view["resources"])]
         return 2 * float(quota["asked"][2]) or 1.0 if quota["group"] else 1.0
 
-    def _moves(self, request: WorldRequest) -> list[tuple[str, str, float]]:
+    def _moves(self, request: Request) -> list[tuple[str, str, float]]:
         """Names, signs and values of what has moved."""
         names, K = self._names(), len(self._stated.resources)
         if len(request.values) > len(names):
@@ -135,20 +112,20 @@ class OpenWorlds:
             for k, value in enumerate(request.values) if value is not None
         ]  # fmt: skip
 
-    def _moved(self, request: WorldRequest) -> World:
+    def _moved(self, request: Request) -> World:
         world = self._stated
         for name, sign, value in self._moves(request):
             change = world.with_capacity if sign == "<=" else world.with_common_quota
             world = change(name, value)
         return world
 
-    def _moved_words(self, request: WorldRequest) -> list[str]:
+    def _moved_words(self, request: Request) -> list[str]:
         """The words that name the world as the sliders stand."""
         moves = [f"--quota={name}{sign}{value!r}" for name, sign, value in self._moves(request)]
         return [*request.source.words, *moves]
 
 
-WORLD_TASKS: dict[str, Callable[[OpenWorlds, WorldRequest, Progress], Json]] = {
+WORLD_TASKS: dict[str, Callable[[OpenWorlds, Request, Progress], Json]] = {
     "world": OpenWorlds._open,
     "world-solve": OpenWorlds._solve,
     "world-frontier": OpenWorlds._curve,
