@@ -287,6 +287,26 @@ def test_tiny_quotas_are_above_the_tolerances_of_highs():
     assert answer.x[mdp.s_of == 1].sum() == pytest.approx(owed, rel=0.01)
 
 
+@pytest.mark.parametrize("actions", [1, 2])
+def test_models_of_two_or_three_states_take_little_work(actions):
+    """In steps, not seconds: searches once went on for thousands of columns where there is next to nothing to choose."""
+    for seed in range(30):
+        rng = np.random.default_rng([seed, actions])
+        n = int(rng.integers(2, 4))
+        P = rng.dirichlet(np.full(n, 0.3), (n, actions)) * 0.999 + 0.001 / n
+        problem = Problem(
+            MDP.from_tensor(P, rng.normal(size=(n, actions))),
+            rho=rng.dirichlet(np.ones(n)) * rng.uniform(0.3, 1),
+        )
+        for method, most in (("auto", {"iterations": 30}), ("colgen", {"columns": 60, "sweeps": 9000})):
+            solution = solve(problem, method=method)
+            assert solution.status is not Status.UNDECIDED
+            assert all(solution.counters.get(name, 0) <= count for name, count in most.items()), (
+                seed,
+                method,
+            )
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_what_is_mixed_in_fits_into_the_room(seed):
     """Half of each quota's room is left whatever the spread lacks, and no more than the largest room is mixed in."""
