@@ -157,6 +157,19 @@ def test_bounds_that_are_one_and_caps():
     assert solution.gain == pytest.approx(solve_lp(problem).gain, abs=1e-6 * np.ptp(mdp.r))
 
 
+def test_prices_stay_finite_in_units_of_huge_rewards():
+    """A quota of all of the time: multipliers run off, and overflowed where they were scaled back to rewards."""
+    P = [[0.35777444622402116, 0.6422255537759789], [0.5, 0.5], [0.5, 0.5], [0.5, 0.5]]
+    mdp = MDP(P, [-1e297, -9.008941018814002e299, 2.187792527535722e299, -8.00141665035305e299], [0, 0, 0, 1])
+    quotas = [
+        Quota("all", [0, 1], at_least=1.0), Quota("1", [1], at_least=0.5010118512129597),
+        Quota("pairs", pairs=[(0, 0), (1, 0)], at_least=0.5081262633990665),
+    ]  # fmt: skip
+    problem = Problem(mdp, quotas)
+    found = solve_interior(problem)
+    assert np.isfinite(found.prices).all() and verify(problem, found).ok
+
+
 def test_quotas_that_cannot_be_met():
     problem = scenarios.three_state(rho=[0.5, 0.5, 0.5])
     solution = solve_interior(problem)

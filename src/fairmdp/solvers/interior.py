@@ -169,6 +169,7 @@ class _Search:
         mdp = problem.mdp
         self._r = (mdp.r - backend.base) / backend.scale
         self._n = float(mdp.n_states)
+        self._most = float(np.finfo(float).max) / max(backend.scale, 1.0)  # more overflows in units of rewards
         self._asks, self._G = _asking(problem)
         low, high = (bound[self._asks] for bound in price_box(problem))
         self._equations = Equations(mdp, self._G)
@@ -339,7 +340,7 @@ class _Search:
             p + a * taken.p, d + b * taken.d, point.h + b * taken.h, point.g + b * taken.g,
             point.free + b * taken.free,
         )  # fmt: skip
-        if not (np.isfinite(after.p).all() and np.isfinite(after.d).all() and np.isfinite(after.h).all()):
+        if not all(np.abs(part).max(initial=0.0) <= self._most for part in after):
             return False
         self.point = after
         return max(a, b) > tuning.tiny
