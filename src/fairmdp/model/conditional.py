@@ -19,8 +19,11 @@ import numpy as np
 from fairmdp.errors import ProblemError
 from fairmdp.model.checks import Floats, Ints, ReadOnly, as_share
 
-VOID = 1e-9
-"""Share of time up to which a condition is void: nothing is said of parts of so little."""
+VOID = 1e-6
+"""Share of time up to which a condition is void: nothing is said of parts of so little.
+
+Quotas are met within 1e-9 of all of the time, which is a thousandth of so much and all of it at 1e-9.
+"""
 
 
 @dataclass(frozen=True, eq=False)

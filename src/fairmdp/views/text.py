@@ -312,7 +312,7 @@ def _per(data: Json) -> str:
 
 def _quota_table(data: Json) -> list[str]:
     """Quotas by slack, the tightest first where there are many."""
-    words = {"binding": "binding", "broken": "NOT MET", "void": "void: its condition has no time"}
+    words = {"binding": "binding", "broken": "NOT MET", "void": "void: its condition has next to no time"}
     rows = [["quota", "mean" if data["all_weighted"] else "share", "asked", "slack", "price", ""]]
     for row in data["quotas"]:
         room = "0" if row["state"] == "binding" else slack(row["slack"])
