@@ -116,7 +116,7 @@ def quotas_path(path: str) -> str:
 
 
 def with_kept_quotas(problem: Problem, path: str) -> Problem:
-    """Put the bounds that lie beside a model on its labels."""
+    """Put the bounds that lie beside a model on its labels, in the order in which they lie there."""
     file = quotas_path(path)
     if not os.path.exists(file):
         return problem
@@ -133,7 +133,9 @@ def with_kept_quotas(problem: Problem, path: str) -> Problem:
 
     with naming(file):
         try:
-            return problem.with_quotas(parse_quotas(problem, [line for _, line in lines]))
+            kept = parse_quotas(problem, [line for _, line in lines])
+            bounded = {quota.name for quota in kept}
+            return Problem(problem.mdp, [*(q for q in problem.quotas if q.name not in bounded), *kept])
         except ProblemError:
             good = bisect(range(1, len(lines)), 0, key=lambda count: wrong(count) is not None)
             raise FormatError(f"line {lines[good][0]}: {wrong(good + 1)}") from None

@@ -169,7 +169,7 @@ class _Search:
         mdp = problem.mdp
         self._r = (mdp.r - backend.base) / backend.scale
         self._n = float(mdp.n_states)
-        self._most = float(np.finfo(float).max) / max(backend.scale, 1.0)  # more overflows in units of rewards
+        self._most = float(np.finfo(float).max) / max(backend.scale, 1.0)  # of what is scaled back
         self._asks, self._G = _asking(problem)
         low, high = (bound[self._asks] for bound in price_box(problem))
         self._equations = Equations(mdp, self._G)
