@@ -31,22 +31,31 @@ def overlapping(count):
     return [Quota(f"q{k}", states=[k, k + 1], at_least=1e-5) for k in range(count)]
 
 
+def sure_moves(n):
+    """Deterministic moves to anywhere, the first ones around a ring."""
+    to = np.random.default_rng(0).integers(0, n, 2 * n)
+    to[::2] = np.arange(1, n + 1) % n
+    mdp = MDP(np.eye(n)[to], np.random.default_rng(1).random(2 * n), np.repeat(np.arange(n), 2))
+    return Problem(mdp, [Quota("some", states=range(n // 4), at_least=0.3)])
+
+
 @pytest.mark.parametrize(
     "problem, method, words",
     [
         (scenarios.three_state(), "lp", ""),
         (scenarios.garnet(600, n_quotas=4), "dual", "mixes fast and its quotas are few"),
         (scenarios.jobs(queue=10), "colgen", "mixes slowly"),
+        (sure_moves(800), "lp", "nearly certain"),
         (Problem(scenarios.garnet(600, n_quotas=0).mdp, rho=np.full(600, 1e-4)), "proximal", "many disjoint quotas"),
         (Problem(slow_queue(1500), [Quota("low", states=range(700), at_least=0.4)]), "interior", "slow to leave their start"),
         (Problem(lattice_queue(9), [Quota("short", states=range(300), at_least=0.4)]), "colgen", "mixes slowly"),
         (Problem(scenarios.garnet(600, n_quotas=0).mdp, overlapping(150)), "dual", "not too many"),
-        (Problem(scenarios.garnet(1600, n_quotas=0).mdp, overlapping(501)), "lp", "no other method"),
+        (Problem(scenarios.garnet(1600, n_quotas=0).mdp, overlapping(501)), "dual", "not too many"),
         (Problem(lattice_queue(9), overlapping(150)), "interior", "its quotas are many and states lead to near ones"),
         (Problem(lattice_queue(9), overlapping(501)), "ipm", "mixes slowly and its quotas are many"),
     ],
     ids=[
-        "small", "few quotas", "dense", "a quota for every state", "stuck and small", "slow", "some overlapping", "many overlapping",
+        "small", "few quotas", "dense", "deterministic", "a quota for every state", "stuck and small", "slow", "some overlapping", "many overlapping",
         "many and near", "many and slow",
     ],
 )  # fmt: skip
@@ -60,6 +69,11 @@ def test_slow_and_large_goes_to_column_generation():
     problem = Problem(slow_queue(1500), [Quota("low", states=range(700), at_least=0.4)])
     assert choose(open_backend(problem), tuning)[0] == "colgen"
     assert choose(open_backend(Problem(slow_queue(1500), overlapping(501))), tuning)[0] == "lp"
+
+
+def test_more_quotas_than_any_other_method_takes():
+    problem = Problem(scenarios.garnet(600, n_quotas=0).mdp, overlapping(150))
+    assert choose(open_backend(problem), Tuning(some_quotas=149)) == ("lp", "many")
 
 
 def forbidden(*names):
@@ -76,7 +90,8 @@ def test_the_best_policy_is_taken_where_it_is_fair():
     mdp = slow_queue(1500)
     free = solve(Problem(mdp))
     fair = Problem(mdp, [Quota("high", states=range(1400, 1500), at_least=0.4)])
-    solution = answered(fair, forbidden("interior"))
+    patient = Request(patience=1e9)  # passages are what linear programs make
+    solution = solve_on(open_backend(fair), patient, methods=forbidden("lp"))
     assert (solution.status, solution.reason) == (Status.OPTIMAL, "unbound")
     assert solution.gain == pytest.approx(free.gain, abs=2e-6) and verify(fair, solution).ok
     unfair = Problem(mdp, [Quota("low", states=range(700), at_least=0.4)])
@@ -86,7 +101,8 @@ def test_the_best_policy_is_taken_where_it_is_fair():
 
 def test_a_look_that_runs_out_of_time_says_so():
     problem = Problem(slow_queue(1500), [Quota("low", states=range(700), at_least=0.4)])
-    found = solve_on(open_backend(problem), Request(deadline=Deadline(1e-9)), methods=forbidden("interior"))
+    hurried = Request(deadline=Deadline(1e-9), patience=1e9)
+    found = solve_on(open_backend(problem), hurried, methods=forbidden("lp"))
     assert found.stopped is Stop.OUT_OF_TIME and verify(problem, found).ok
 
 

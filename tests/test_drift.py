@@ -131,3 +131,26 @@ def test_steps_that_take_time():
     run = exact.long_run(timed, policy)
     assert low <= run.gain[0] <= run.gain[1] <= high <= low + 1e-11
     assert (ends[:, 0] <= run.shares[:, 0]).all() and (run.shares[:, 1] <= ends[:, 1]).all()
+
+
+def test_large_chains_that_hardly_hang_together_are_worth_it():
+    """Two lines of 2,600 states lead to their middles; one passage in 1e8 steps joins these."""
+    half = 2600
+    n, middle = 2 * half, half // 2
+    place = np.arange(n) % half
+    towards = np.sign(middle - place)
+    ahead, back = np.arange(n) + towards, np.arange(n) - towards
+    stay = (place == 0) | (place == half - 1)
+    back[stay] = np.flatnonzero(stay)
+    rows = np.repeat(np.arange(n), 2)
+    P = csr_array(
+        (np.tile([0.7, 0.3], n), (rows, np.column_stack([ahead, back]).ravel())), shape=(n, n)
+    ).tolil()
+    for one, other in ((middle, half + middle), (half + middle, middle)):
+        P[one, [one, one - 1, other]] = 0.3, 0.7 - 1e-8, 1e-8
+    problem = Problem(
+        MDP(P.tocsr(), np.linspace(0, 1, n), np.arange(n)), [Quota("one", range(half), at_least=0.4)]
+    )
+    found = rounded.long_run(problem, np.ones(n))
+    assert found.error > 1e-7
+    assert found.shares[0, 0] <= 0.5 <= found.shares[0, 1] <= found.shares[0, 0] + 1e-8

@@ -96,6 +96,28 @@ def test_one_state(solve):
     assert sol.status is Status.OPTIMAL and sol.gain == pytest.approx(1.75, abs=1e-6)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_crowd_of_quotas_that_overlap(seed):
+    """A step looks at some of them only; all are met in the end, at the best gain."""
+    mdp = scenarios.garnet(300, n_quotas=0, seed=seed).mdp
+    rng = np.random.default_rng(seed)
+    shares = Chain.of(mdp, rng.dirichlet(np.ones(mdp.n_actions[0]), mdp.n_states).ravel()).shares
+    sets = [np.flatnonzero(rng.random(300) < 0.05) for _ in range(90)]
+    quotas = [
+        Quota(f"q{k}", states, at_least=0.97 * shares[states].sum())
+        if k % 9
+        else Quota(f"q{k}", states, at_most=1.02 * shares[states].sum())
+        for k, states in enumerate(sets)
+    ]
+    problem = Problem(mdp, quotas)
+    some, every = solve_dual(problem), solve_dual(problem, tuning=Tuning(crowd=90))
+    exact = solve_lp(problem)
+    for sol in (some, every):
+        assert sol.method == "dual" and sol.status is Status.OPTIMAL and verify(problem, sol).ok
+        assert sol.gain == pytest.approx(exact.gain, abs=1e-6 * np.ptp(mdp.r))
+    assert (exact.prices != 0).sum() > 10 and some.counters["sweeps"] < 0.9 * every.counters["sweeps"]
+
+
 def test_warm_start_saves_steps():
     problem = scenarios.garnet(n_states=1000, tightness=0.99, seed=1)
     cold = solve_dual(problem)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from fairmdp.backends.by_quota import KernelSet, Layout, Place
-from fairmdp.model.checks import Bools, Floats
+from fairmdp.model.checks import Bools, Floats, Ints
 from fairmdp.model.problem import Problem
 
 Vector = Any  # over states or pairs
@@ -199,6 +199,9 @@ class Backend(Protocol):
 
     def occupancy(self, pi: Vector, nu: Vector) -> Vector:
         """Share of time of each pair."""
+
+    def among(self, quotas: Ints) -> Backend | None:
+        """The same arrays with some of the quotas only; None where they cannot be picked."""
 
     def quota_block(self, pi: Vector, shares: Floats) -> Block:
         """What each quota counts in each state under a policy, less its share."""

@@ -29,6 +29,7 @@ _TINY = 2.0**-1000
 MANY = 100
 """Quotas up to which each has relative values of its own; more are proved by one function of the states."""
 
+_LARGEST = 20_000  # states up to which relative values are worth their time
 _REFINED = 2  # times that what is left of the equations is solved for again
 
 
@@ -56,7 +57,7 @@ def find_drift(problem: Rows, policy: Floats, chain: Chain) -> Drift:
 
 def wide(run: LongRun, chain: Chain) -> bool:
     """Whether relative values are worth their work: shares are few, hardly known, and the chain factors."""
-    few = run.shares.shape[0] <= MANY and chain.n_states <= chain.tuning.factored
+    few = run.shares.shape[0] <= MANY and chain.n_states <= _LARGEST
     return few and run.error > CLAIM_TOL
 
 

@@ -30,10 +30,9 @@ if TYPE_CHECKING:
     from fairmdp.backends.cuda.device_problem import DeviceProblem
 
 _EARLY = (Stop.INTERRUPTED, Stop.OUT_OF_TIME)
-_DEAR = (  # what is worth a policy iteration first
-    registry.STUCK, registry.MANY, registry.SLOW_AND_MANY, registry.NEAR_AND_FEW, registry.NEAR_AND_MANY,
-)  # fmt: skip
+_DEAR = (registry.STUCK, registry.MANY, registry.SLOW_AND_MANY)  # what is worth a policy iteration first
 _CLOSE = 100.0  # gap in units of the tolerance that is not worth another method, which would hardly do better
+_WIPED_OUT = 1e-3  # what sweeps may leave of a random function's span where a model mixes fast
 _SETTLED = (Status.OPTIMAL, Status.INFEASIBLE)
 
 
@@ -43,15 +42,14 @@ class Tuning:
 
     lp_pairs: int = 1500  # up to here a linear program is done before others are compiled
     lp_transitions: int = 50_000
-    lp_stuck_pairs: int = (
-        50_000  # and up to this it is the best for policies that are slow to leave their start
-    )
+    lp_stuck_pairs: int = 50_000  # and up to this for policies that stay near their start, and sure moves
     lp_rescue_pairs: int = 20_000  # and up to this it may be asked after another method has stalled
+    sure: float = 1.8  # transitions of a pair up to which a model is nearly deterministic
     few_quotas: int = 100
-    some_quotas: int = 500
-    sweeps: int = 20
-    fast: float = 1e-3  # what the sweeps must leave of a random function's span, at most
-    planning: int = 200  # value iterations that lead to a good policy
+    some_quotas: int = 5000
+    sweeps: int = 20  # in which a model that mixes fast forgets where it began: there prices are best ...
+    soon: int = 50  # ... and in which it may where many quotas leave no better method
+    planning: int = 50  # value iterations that lead to a good policy
     long: int = 2000  # sweeps of that policy
     stuck: float = 1e-2  # what these leave of a random function's span where it is slow to leave its start
 
@@ -201,8 +199,12 @@ def choose(backend: Backend, tuning: Tuning = USUAL) -> tuple[str, str]:
         return "colgen", registry.NOTHING_OWED
     if not lp and n_bounded > tuning.few_quotas:
         return "proximal", ""
+    sure = backend.n_transitions <= tuning.sure * backend.n_pairs
+    if lp and sure and n_bounded <= tuning.few_quotas and backend.n_pairs <= tuning.lp_stuck_pairs:
+        return "lp", registry.SURE
     try:
-        fast = mixes_fast(backend, tuning)
+        soon = mixes_fast(backend, tuning.soon)
+        fast = soon and (not lp or mixes_fast(backend, tuning.sweeps))  # on a GPU columns take longer
     except MemoryError:  # the uniform policy's chain is as large as the model
         return "dual", registry.FEW
     if n_bounded <= tuning.few_quotas:
@@ -212,20 +214,20 @@ def choose(backend: Backend, tuning: Tuning = USUAL) -> tuple[str, str]:
             near = METHODS["interior"].obstacle(backend) is None
             return ("interior", registry.NEAR_AND_FEW) if near else ("lp", registry.STUCK)
         return "colgen", registry.SLOW_AND_FEW
-    if fast and METHODS["proximal"].obstacle(backend) is None:
-        return "proximal", registry.DISJOINT
-    if fast and n_bounded <= tuning.some_quotas:
-        return "dual", registry.FAST_AND_SOME
     if not fast and METHODS["interior"].obstacle(backend) is None:
         return "interior", registry.NEAR_AND_MANY
-    if fast or _slow_to_leave(backend, tuning):
+    if soon and METHODS["proximal"].obstacle(backend) is None:
+        return "proximal", registry.DISJOINT
+    if soon and n_bounded <= tuning.some_quotas:
+        return "dual", registry.FAST_AND_SOME
+    if soon or _slow_to_leave(backend, tuning):
         return "lp", registry.MANY
     return "ipm", registry.SLOW_AND_MANY
 
 
-def mixes_fast(backend: Backend, tuning: Tuning = USUAL) -> bool:
+def mixes_fast(backend: Backend, sweeps: int = USUAL.soon) -> bool:
     """Whether a few sweeps of the uniform policy's chain wipe out a random function of the state."""
-    return backend.remembered(backend.uniform(), tuning.sweeps, tuning.fast) <= tuning.fast
+    return backend.remembered(backend.uniform(), sweeps, _WIPED_OUT) <= _WIPED_OUT
 
 
 def _slow_to_leave(backend: Backend, tuning: Tuning) -> bool:

@@ -15,7 +15,9 @@ under pi ::
 
 so a Newton step costs sweeps over one chain with K + 2 vectors, and predicts the relative values of the
 next one. As tau goes down the policy becomes optimal; the loss to entropy falls like tau squared where
-many states share the burden.
+many states share the burden. The line through the ends of the last two temperatures leads near that of the
+next one, and at the end some improvements without entropy halve the gap. Where quotas are many, a step is
+about those that have a price or are as near to being broken as the worst is broken; the others cost nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,7 +36,7 @@ from fairmdp.backends.opening import open_backend
 from fairmdp.certificate.claim import certify
 from fairmdp.certificate.restated import by_uniform_steps
 from fairmdp.deadline import STOPS, Stop, stop_of
-from fairmdp.model.checks import Floats
+from fairmdp.model.checks import Floats, Ints
 from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Solution, Status
 from fairmdp.solvers import conflict
@@ -59,12 +61,18 @@ class Tuning:
     idle: float = 0.02  # room of every quota at prices 0 with which no step is looked for
     calm: float = 0.3  # change of the log-policy, root mean square, below which a temperature is done
     bold: float = 3.0  # and above which a step is not believed
+    spent: float = 0.9  # of the tolerance: gap at which the search ends
+    first_entropy: float = 0.7  # of the tolerance: what entropy may cost near the end ...
+    least_entropy: float = 0.5  # ... and where that is not enough
+    nearly: float = 3.0  # of the tolerance: gap at which the ceiling is lowered ...
+    hard: int = 6  # ... by so many improvements without entropy, which halve the gap
     least: float = 1e-13  # a step this short says that rounding rules
     steps: int = 300
     patience: int = 80  # steps at one temperature
     improvements: int = 50  # policy improvements of one evaluation
     unsettled: int = 10  # evaluations that may need more
     met: float = 5e-10  # how far a quota may be missed here: half of what the certificate forgives
+    crowd: int = 60  # quotas beyond which a step is about those that are priced, broken or nearly so
     narrow: float = 1e-7  # quotas with less room than this cannot be met with a margin
     conflict: conflict.Tuning = conflict.USUAL
 
@@ -132,6 +140,14 @@ def run_dual(backend: Backend, request: Request, tuning: Tuning = USUAL) -> Solu
     return replace(mixture, tried=("dual", *mixture.tried))
 
 
+class _Held(NamedTuple):
+    """Quotas whose prices a step may change, where their arrays are, and their biases, (S, quotas)."""
+
+    quotas: Ints
+    backend: Backend
+    H: Any
+
+
 class _Search:
     """Newton's method with what it has proved so far, in units of the reward span."""
 
@@ -147,6 +163,7 @@ class _Search:
         self.witness = backend.full(0.0), np.zeros(backend.n_quotas)
         self.best: tuple[Any, Any] | None = None  # fair policy that earns most, its stationary distribution
         self.point: Point | None = None
+        self.ended: tuple[float, Floats, Any] | None = None  # where the last temperature ended
         self.doubted = False
         self.counters = {"steps": 0.0, "levels": 1.0}
 
@@ -188,11 +205,13 @@ class _Search:
     def _descend(self, mu: Floats, h: Floats, nu: Floats, tau: float) -> None:
         """Newton steps at falling temperatures until the gap is closed."""
         point = self.smoothed.evaluate(mu, h, nu, tau)
-        H: Any = None
+        held: _Held | None = None
+        self.ended = None
         radius, taken = 1.0, 0
         for _ in range(self.tuning.steps):
             point = self._record(point)
-            if self.upper - self.lower <= 0.9 * self.tol or self.upper < 0 or point.tau < self.tuning.coldest:
+            done = self.upper - self.lower <= self.tuning.spent * self.tol or self.upper < 0
+            if done or point.tau < self.tuning.coldest:
                 self._report()
                 return
             if not point.mu.any() and self._slack(point) > self.tuning.idle:
@@ -200,10 +219,8 @@ class _Search:
                 self.counters["levels"] += 1
                 continue
             self.counters["steps"] += 1
-            F = self.backend.quota_block(point.backup.pi, point.shares)
-            H, left = self.smoothed.chains.biases(point.chain, F, H, self.backend.n_quotas, 3e-3)
-            require(left <= 0.1)
-            new, radius, cooled = self._step(point, H, radius, taken)
+            held = self._held(point, held)
+            new, radius, cooled = self._step(point, held, radius, taken)
             taken = 0 if cooled else taken + 1
             require(taken <= self.tuning.patience)
             if cooled:
@@ -211,15 +228,36 @@ class _Search:
                 self.counters["levels"] += 1
             point = new
 
-    def _step(self, point: Point, H: Any, radius: float, taken: int) -> tuple[Point, float, bool]:
+    def _held(self, point: Point, last: _Held | None) -> _Held:
+        """Quotas that the next step is about, with their biases at a point."""
+        quotas, backend = np.arange(self.backend.n_quotas), self.backend
+        if quotas.size > self.tuning.crowd:
+            room = self._room(point)
+            near = np.flatnonzero((point.mu != 0) | (room <= max(-float(room.min()), 0.0)))
+            part = self.backend.among(near)
+            if part is not None:
+                quotas, backend = near, part
+        F = backend.quota_block(point.backup.pi, point.shares[quotas])
+        guess = None if last is None else last.H
+        if last is not None and not np.array_equal(quotas, last.quotas):
+            _, here, there = np.intersect1d(quotas, last.quotas, return_indices=True)
+            guess = F.copy()
+            guess[:, here] = last.H[:, there]
+        H, left = self.smoothed.chains.biases(point.chain, F, guess, quotas.size, 3e-3)
+        require(left <= 0.1)
+        return _Held(quotas, backend, H)
+
+    def _step(self, point: Point, held: _Held, radius: float, taken: int) -> tuple[Point, float, bool]:
         """One Newton step in a box that shrinks until the step keeps its promise; cools where calm."""
         low, high = self._aim(point.mu)
-        C = self.backend.curvature(point.backup.pi, point.nu, H)
+        some = held.quotas
+        C = held.backend.curvature(point.backup.pi, point.nu, held.H)
         A = C / point.tau
-        A += (1e-12 * np.trace(A) + 1e-15) * np.eye(point.mu.size)
+        A += (1e-12 * np.trace(A) + 1e-15) * np.eye(some.size)
         f = point.beta - dual_value(point.mu, low, high)
+        shares, now = point.shares[some], point.mu[some]
         while True:
-            d = price_step(A, point.shares, point.mu, low, high, radius)
+            d = price_step(A, shares, now, low[some], high[some], radius)
             change = math.sqrt(max(float(d @ C @ d), 0.0)) / point.tau
             reach = float(np.abs(d).max(initial=0.0))
             if change > self.tuning.bold:
@@ -227,19 +265,30 @@ class _Search:
                     return point, radius, False
                 radius = 0.7 * min(radius, reach)
                 continue
-            mu = point.mu + d
-            gained = float(point.shares @ d + d @ A @ d / 2)
+            mu = point.mu.copy()
+            mu[some] = now + d
+            gained = float(shares @ d + d @ A @ d / 2)
             promised = dual_value(mu, low, high) - dual_value(point.mu, low, high) - gained
             calm = change < self.tuning.calm and promised <= 0.1 * point.tau
             tau = self._next_tau(point, taken) if calm else point.tau
-            new = self.smoothed.evaluate(mu, self.backend.shift(point.h, H, d), point.nu, tau)
+            h = held.backend.shift(point.h, held.H, d)
             if tau < point.tau:
-                return new, radius, True
+                return self.smoothed.evaluate(*self._ahead(point, tau, mu, h), point.nu, tau), radius, True
+            new = self.smoothed.evaluate(mu, h, point.nu, tau)
             kept = f - new.beta + dual_value(mu, low, high)
             if kept >= 0.1 * promised - 1e-4 * tau:  # beta is known to about 1e-4 tau
                 return new, max(radius, 3 * reach) if kept > 0.5 * promised else radius, False
             radius = 0.25 * min(radius, reach)
             require(radius > self.tuning.least)
+
+    def _ahead(self, point: Point, tau: float, mu: Floats, h: Any) -> tuple[Floats, Any]:
+        """Prices and relative values at a lower temperature, on the line through the ends of the last two."""
+        before, self.ended = self.ended, (point.tau, mu, h)
+        if before is None:
+            return mu, h
+        part = (point.tau - tau) / (before[0] - point.tau)
+        further = mu + part * (mu - before[1])
+        return np.where(further * mu > 0, further, 0.0), h + part * (h - before[2])
 
     def _impossible(self, point: Point) -> bool:
         """Whether quotas that ask for large steps are beyond reach, as far as a quick look tells."""
@@ -254,10 +303,14 @@ class _Search:
 
     def _next_tau(self, point: Point, taken: int) -> float:
         """Temperature to go on with: lower while entropy costs too much and the quotas nearly hold."""
-        if point.entropy <= 0.5 * self.tol or self._slack(point) < -1e-2 * point.tau:
+        near, tol = point.entropy <= self.tol, self.tol
+        # Near the end it is enough that the ceiling can be lowered by itself, once the quotas are met.
+        waits = self._slack(point) < -1e-2 * point.tau or (near and not self._met(point))
+        if point.entropy <= self.tuning.least_entropy * tol or waits:
             return point.tau
         cooling = self.tuning.cooling if taken < self.tuning.many else self.tuning.careful
-        return point.tau * max(cooling, math.sqrt(0.4 * self.tol / point.entropy))
+        goal = 0.8 * self.tuning.least_entropy if near else self.tuning.first_entropy
+        return point.tau * max(cooling, math.sqrt(goal * tol / point.entropy))
 
     def _aim(self, mu: Floats) -> tuple[Floats, Floats]:
         """Quotas tightened, at a tenth of the tolerance, so that they hold once they are nearly met."""
@@ -271,12 +324,28 @@ class _Search:
         upper = point.backup.top - dual_value(point.mu, self.low, self.high)
         if upper < self.upper:
             self.upper, self.witness = upper, (point.h, point.mu)
-        met = bool((self._room(point) >= self.owed_slack).all())
-        if met and point.gain > self.lower:
+        if self._met(point) and point.gain > self.lower:
             self.lower, self.slack = point.gain, self._slack(point)
             self.best = point.backup.pi, point.nu
+            if self.upper - self.lower <= self.tuning.nearly * self.tol:
+                self._lower_ceiling(point)
         self.point = point
         return point
+
+    def _lower_ceiling(self, point: Point) -> None:
+        """Improve the policy at a point's prices without entropy, which the point's own ceiling pays for."""
+        h, choice = point.h, self.backend.first_pairs()
+        for _ in range(self.tuning.hard):
+            choice, backup = self.backend.greedy(h, point.mu, choice, 0.0)
+            upper, span = backup.top - dual_value(point.mu, self.low, self.high), backup.high - backup.low
+            if upper < self.upper:
+                self.upper, self.witness = upper, (h, point.mu)
+            if span <= 0.05 * self.tol:
+                break
+            h, _ = self.smoothed.chains.evaluate(self.backend.follow(backup.pi), h, backup.e, 0.1 * span)
+
+    def _met(self, point: Point) -> bool:
+        return bool((self._room(point) >= self.owed_slack).all())
 
     def _room(self, point: Point) -> Floats:
         """Distance of each share from its nearer bound, (K,)."""

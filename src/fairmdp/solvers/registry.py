@@ -22,7 +22,7 @@ NOTHING_OWED, FAST_AND_FEW, SLOW_AND_FEW = "nothing owed", "fast and few", "slow
 FEW, STUCK, DISJOINT = "few", "stuck", "disjoint"
 FAST_AND_SOME, MANY, SLOW_AND_MANY = "fast and some", "many", "slow and many"
 NEAR_AND_FEW, NEAR_AND_MANY = "near and few", "near and many"
-UNBOUND = "unbound"
+UNBOUND, SURE = "unbound", "sure"
 
 REASONS = {
     NOTHING_OWED: "chosen because nothing is owed, so that one column is enough",
@@ -36,6 +36,7 @@ REASONS = {
     SLOW_AND_MANY: "chosen because the model mixes slowly and its quotas are many",
     NEAR_AND_FEW: "chosen because good policies are slow to leave their start and states lead to near ones",
     NEAR_AND_MANY: "chosen because the model mixes slowly, its quotas are many and states lead to near ones",
+    SURE: "chosen because its moves are nearly certain and the model is small",
     UNBOUND: "chosen because the best policy quotas aside is fair",
 }
 """Why `solve` chose a method, in words."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -147,6 +148,14 @@ class CpuBackend:
     def occupancy(self, pi: Floats, nu: Floats) -> Floats:
         """Share of time of each pair."""
         return pi * nu[self.host.mdp.s_of]
+
+    def among(self, quotas: Ints) -> CpuBackend:
+        """The same arrays with some of the quotas only."""
+        part = copy(self)
+        sets = self.host.members[quotas].T.tocsr()
+        part.n_quotas = quotas.size
+        part.__dict__["_model"] = (*self._model[:4], sets.indptr, sets.indices, sets.data, self._r)
+        return part
 
     def quota_block(self, pi: Floats, shares: Floats) -> Any:
         """What each quota counts in each state under a policy, less its share, (S, K)."""

@@ -23,6 +23,7 @@ from fairmdp.chains.bicgstab import scattered
 from fairmdp.chains.policy import NO_MASS
 from fairmdp.chains.sweeps import ChainRows
 from fairmdp.errors import ProblemError
+from fairmdp.model.checks import Ints
 from fairmdp.model.problem import Problem
 
 # Products are quick and factors are made on the host.
@@ -236,6 +237,9 @@ class CudaBackend:
     def occupancy(self, pi: Any, nu: Any) -> Any:
         """Share of time of each pair under a policy and its stationary distribution."""
         return self._over_states("occupancy", pi, nu, self._of_pairs())
+
+    def among(self, quotas: Ints) -> None:
+        """Quotas on a GPU are few enough to be looked at together."""
 
     def quota_block(self, pi: Any, shares: Any) -> Any:
         """What each quota counts in each state, less its share: rows of K floats and some padding."""
