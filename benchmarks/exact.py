@@ -82,10 +82,21 @@ CASES = {  # name: (problem, its sizes)
     "grid_each_1e4": ("grid_each", {"side": 100}),
     "jobs2_each_1e3": ("jobs_each", {"clients": 2, "room": 31}),
     "jobs2_each_1e4": ("jobs_each", {"clients": 2, "room": 99}),
+    "jobs3_each_1e3": ("jobs_each", {"clients": 3, "room": 9}),
+    "jobs3_each_1e4": ("jobs_each", {"clients": 3, "room": 21}),
+    "jobs4_each_1e3": ("jobs_each", {"clients": 4, "room": 5}),
+    "postal_each_1e3": ("postal_each", {"room": 6}),
+    "postal_each_1e4": ("postal_each", {"room": 14}),
+    "taxi_each_1e3": ("taxi_each", {"zones": 44}),
+    "taxi_each_1e4": ("taxi_each", {"zones": 140}),
+    "overlapping_2e3": ("overlapping", {"states": 2000, "quotas": 600}),
+    "overlapping_1e4": ("overlapping", {"states": 10_000, "quotas": 2000}),
 }
 
 _FEW = ("auto", "dual", "colgen", "lp")
 _EACH = ("auto", "proximal", "lp", "ipm")
+_WORLDS = ("jobs2", "jobs3", "jobs4", "taxi", "postal", "grid", "queue")
+_PEERS = ("highs_simplex", "highs_ipm", "highs_hipo", "clarabel")
 
 SUITES = {  # name: ((case, solver, settings), ...)
     "few": tuple(
@@ -118,6 +129,23 @@ SUITES = {  # name: ((case, solver, settings), ...)
             "queue_each_1e3", "queue_each_3e3", "grid_each_1e3", "grid_each_1e4", "jobs2_each_1e3",
             "jobs2_each_1e4",
         ) for solver in _EACH),
+    ),
+    "worlds_1e3": tuple(
+        (case, solver, 1e-6 if solver == "auto" else 1e-7)
+        for case in (f"{world}{kind}_1e3" for world in _WORLDS for kind in ("", "_each"))
+        for solver in ("auto", *_PEERS, "highs_pdlp")
+    ),
+    "worlds_1e4": tuple(
+        (case, solver, 1e-6 if solver == "auto" else 1e-7)
+        for case in (f"{world}{kind}_1e4" for world in _WORLDS for kind in ("", "_each"))
+        if case != "jobs4_each_1e4"
+        for solver in ("auto", *_PEERS)
+    ),
+    "worlds_1e5": tuple(
+        (f"{world}_1e5", "auto", 1e-6) for world in ("jobs2", "jobs3", "taxi", "postal", "queue")
+    ),
+    "overlapping": (
+        ("overlapping_2e3", "auto", 1e-6), ("overlapping_2e3", "lp", 1e-6), ("overlapping_1e4", "auto", 1e-6),
     ),
     "near": (
         *((case, solver, 1e-6) for case in (

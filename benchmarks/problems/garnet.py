@@ -25,6 +25,17 @@ def garnet(states, quotas, seed=0, actions=5, branching=5):
     )
 
 
+def overlapping(states, quotas, seed=0, part=0.02):
+    """Quotas on random sets of states, each owed 0.9 to 1 of what a random policy gives it."""
+    rng = np.random.default_rng(seed)
+    mdp = garnet(states, 1, seed).mdp
+    policy = rng.random(mdp.n_pairs) ** 3
+    nu = Chain.of(mdp, policy / np.add.reduceat(policy, mdp.pair_ptr[:-1])[mdp.s_of]).shares
+    sets = [np.flatnonzero(rng.random(states) < part) for _ in range(quotas)]
+    owed = [float(nu[members].sum()) * rng.uniform(0.9, 1.0) for members in sets]
+    return Problem(mdp, [Quota(f"q{k}", states=sets[k], at_least=owed[k]) for k in range(quotas)])
+
+
 def garnet_per_state(states, seed=0):
     """Every state is owed 0.3 of the uniform policy's share: the paper's own setting."""
     mdp = scenarios.garnet(states, 5, 5, n_quotas=0, seed=seed).mdp

@@ -11,9 +11,10 @@ SOLVERS = {  # name: (module, class, its arguments)
         name: ("ours", "Ours", name)
         for name in ("auto", "dual", "colgen", "proximal", "lp", "ipm", "interior")
     },
-    **{f"highs_{name}": ("highs", "Highs", name) for name in ("simplex", "ipm", "pdlp")},
+    **{f"highs_{name}": ("highs", "Highs", name) for name in ("simplex", "ipm", "hipo", "pdlp")},
     "highs_pdlp_polished": ("highs", "PolishedPdlp"),
     "ortools_pdlp": ("ortools_pdlp", "OrtoolsPdlp"),
+    "clarabel": ("clarabel_lp", "Clarabel"),
 }
 
 

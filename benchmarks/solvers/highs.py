@@ -1,5 +1,7 @@
 """HiGHS on the linear program over all state-action pairs, with ``sum x`` scaled to the number of states."""
 
+import importlib.util
+
 import numpy as np
 
 from fairmdp.backends.cpu import proximal as kernels
@@ -11,12 +13,17 @@ from fairmdp.errors import SolverError
 from fairmdp.solvers import proximal
 from fairmdp.solvers.request import Request
 
-_TOLERANCES = ("pdlp_optimality_tolerance", "primal_feasibility_tolerance", "dual_feasibility_tolerance")
+_TOLERANCES = (
+    "ipm_optimality_tolerance",
+    "pdlp_optimality_tolerance",
+    "primal_feasibility_tolerance",
+    "dual_feasibility_tolerance",
+)
 _RAISES = {1e-5: 5e-3, 3e-6: 5e-4, 1e-6: 5e-4, 1e-7: 5e-5, 1e-8: 5e-5}  # by the tolerance of PDLP
 
 
 class Highs:
-    """Simplex, interior point or PDLP as they come; the setting is the tolerance of HiGHS."""
+    """Simplex, interior points (its own or HiPO) or PDLP as they come; the setting is HiGHS's tolerance."""
 
     reference = "Huangfu and Hall, Math. Prog. Comp. 2018"
 
@@ -25,18 +32,22 @@ class Highs:
 
     def skip(self, problem):
         """Return a reason not to run, or None."""
+        if self.algorithm == "hipo" and importlib.util.find_spec("highspy_extras") is None:
+            return "highspy-extras is not installed"
         many = problem.mdp.n_pairs > 100_000 and self.algorithm != "pdlp"
         return "factors of the basis fill up beyond 1e5 pairs" if many else None
 
     def prepare(self, problem, setting):
         """Build the model."""
         self.lp = FlowLP(problem, problem.mdp.r, algorithm=self.algorithm)
+        if self.algorithm == "ipm":  # which means HiPO where highspy-extras is installed
+            self.lp._program.highs.setOptionValue("solver", "ipx")
         for option in _TOLERANCES:
-            self.lp._highs.setOptionValue(option, setting)
+            self.lp._program.highs.setOptionValue(option, setting)
 
     def run(self, budget):
         """Run; the last point counts whatever HiGHS calls it, since the certificate judges it."""
-        highs = self.lp._highs
+        highs = self.lp._program.highs
         highs.setOptionValue("time_limit", float(budget))
         highs.run()
         point = highs.getSolution()
