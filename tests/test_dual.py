@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import models
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -116,6 +117,14 @@ def test_a_crowd_of_quotas_that_overlap(seed):
         assert sol.method == "dual" and sol.status is Status.OPTIMAL and verify(problem, sol).ok
         assert sol.gain == pytest.approx(exact.gain, abs=1e-6 * np.ptp(mdp.r))
     assert (exact.prices != 0).sum() > 10 and some.counters["sweeps"] < 0.9 * every.counters["sweeps"]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 9, 19])  # at 0, 9 and 19 no quota is broken at prices of 0
+def test_steps_about_the_quotas_near_their_bounds_end_where_all_are_met(seed):
+    problem = models.random_problem(seed)
+    sol, exact = solve_dual(problem, tuning=Tuning(crowd=0)), solve_lp(problem)
+    assert sol.status is exact.status and verify(problem, sol).ok
+    assert sol.gain == pytest.approx(exact.gain, abs=1e-6 * np.ptp(problem.mdp.r))
 
 
 def test_warm_start_saves_steps():

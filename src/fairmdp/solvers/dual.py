@@ -233,7 +233,7 @@ class _Search:
         quotas, backend = np.arange(self.backend.n_quotas), self.backend
         if quotas.size > self.tuning.crowd:
             room = self._room(point)
-            near = np.flatnonzero((point.mu != 0) | (room <= max(-float(room.min()), 0.0)))
+            near = np.flatnonzero((point.mu != 0) | (room <= abs(float(room.min()))))
             part = self.backend.among(near)
             if part is not None:
                 quotas, backend = near, part
