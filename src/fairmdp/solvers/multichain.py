@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from fairmdp.chains.components import Components, components_of
@@ -21,18 +22,20 @@ _PROGRAMS = ("lp", "ipm")
 
 
 def solve_apart(problem: Problem, found: Components, request: Request, solve: Solve) -> Solution:
-    """Solve a model that falls apart; ``solve`` is for single components."""
-    tol, deadline, patience = request.tol, request.deadline, request.patience
-
-    def answer(asked: Problem) -> Solution:
-        if asks_for_the_mean(asked):
-            return solve_multichain_lp(asked, found, tol, deadline, patience)
-        return solve_every_run(asked, found, tol, solve, deadline, patience=patience)
-
+    """Solve a model that falls apart, and explain what cannot be met; ``solve`` is for single components."""
+    answer = partial(answer_apart, found=found, request=request, solve=solve)
     solution = answer(problem)
     if solution.status is Status.INFEASIBLE:
         return explained(problem, found, solution, answer, solve)
     return solution
+
+
+def answer_apart(problem: Problem, found: Components, request: Request, solve: Solve) -> Solution:
+    """Solve a model that falls apart, or prove that no policy is fair."""
+    tol, deadline, patience = request.tol, request.deadline, request.patience
+    if asks_for_the_mean(problem):
+        return solve_multichain_lp(problem, found, tol, deadline, patience)
+    return solve_every_run(problem, found, tol, solve, deadline, patience=patience)
 
 
 def mean_over_runs(

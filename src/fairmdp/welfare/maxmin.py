@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -11,12 +12,18 @@ from scipy.sparse import csr_array
 from fairmdp.backends.flow_lp import Answer, FlowLP
 from fairmdp.certificate import rounded
 from fairmdp.certificate.restated import by_uniform_steps
+from fairmdp.chains.components import Components
 from fairmdp.errors import ProblemError
 from fairmdp.model.checks import Bools, Floats
 from fairmdp.model.objectives import Leximin
 from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Note, Remark, Solution, Status
+from fairmdp.solvers.apart import falls_apart
+from fairmdp.solvers.auto import solve
 from fairmdp.solvers.lp import solve_lp
+from fairmdp.solvers.multichain import answer_apart
+from fairmdp.solvers.request import Request
+from fairmdp.welfare.levels import common_level, leximin_levels
 from fairmdp.welfare.solve import solve_welfare
 
 _MARGIN = 1e-12  # share by which the common level is lowered, so that rounding leaves a policy
@@ -33,7 +40,8 @@ def solve_max_min(problem: Problem, *, leximin: bool = False, tol: float = 1e-6)
     ----------
     problem
         Its quotas name the groups; what they ask for is set aside. Quotas with weights are no groups: they
-        have to be met.
+        have to be met. Where runs may end differently, each group is to have the share in every run, or in
+        the mean over runs, as its quota says.
     leximin
         Go on: once the worst-off groups cannot be helped any further, help the next, and so on. The answer of
         ``solve_welfare(problem, leximin())`` has a proof of every level; this one is of what the gain can be.
@@ -58,16 +66,41 @@ def solve_max_min(problem: Problem, *, leximin: bool = False, tol: float = 1e-6)
         raise ProblemError("there are no groups: name them as quotas, with at_least=0 if nothing is owed")
     began = time.perf_counter()
     problem = problem.with_sets_unbounded()
-    least, limit = (_leximin_shares if leximin else _common_share)(problem, groups, tol)
-    solution = solve_lp(problem.with_bounds(np.where(groups, least, problem.at_least)), tol=tol)
-    if solution.status is Status.INFEASIBLE:
-        raise AssertionError("shares that some policy has cannot be infeasible")
+    found = falls_apart(problem)
+    if found is None:
+        least, limit = (_leximin_shares if leximin else _common_share)(problem, groups, tol)
+        solution = solve_lp(problem.with_bounds(np.where(groups, least, problem.at_least)), tol=tol)
+        if solution.status is Status.INFEASIBLE:
+            raise AssertionError("shares that some policy has cannot be infeasible")
+    else:
+        solution, limit = _apart(problem, groups, found, tol, leximin=leximin)
     return replace(
         solution,
         method="leximin" if leximin else "max-min",
         counters={**solution.counters, "seconds": time.perf_counter() - began},
         notes=(*solution.notes, Note(Remark.BEST_LEAST_SHARE, limit)),
     )
+
+
+def _apart(
+    problem: Problem, groups: Bools, found: Components, tol: float, *, leximin: bool
+) -> tuple[Solution, float]:
+    """The same where runs may end differently: in every run, or in the mean, as each quota is meant."""
+    request = Request.of(tol, None, None, None)
+    answer = partial(answer_apart, found=found, request=request, solve=partial(solve, tol=tol))
+    if leximin and found.count > 1 and not problem.expected[groups].all():
+        raise ProblemError(
+            "shares of every run have no levels where runs may end differently: to help a group may mean to"
+            " end elsewhere\n  let quotas bound the mean over runs (expected = true), or leave out leximin"
+        )
+    if leximin:
+        levels = leximin_levels(problem, groups, answer)
+        first, last = (None, None) if levels is None else levels
+    else:
+        first = last = common_level(problem, groups, answer)
+    if first is None or last is None:
+        raise ProblemError(_OUT_OF_REACH)
+    return last.solution, first.limit
 
 
 def _leximin_shares(problem: Problem, groups: Bools, tol: float) -> tuple[Floats, float]:
