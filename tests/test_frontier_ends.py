@@ -49,6 +49,11 @@ def test_a_gain_that_jumps_is_looked_at_and_no_slope_is_claimed_between():
     assert not best_curve(camp(), "rest", "at_least").concave
 
 
+def test_a_value_that_cannot_be_met_is_told_once():
+    told = frontier_text("x", frontier(camp("yard"), "rest", values=[0.1, 0.9]))
+    assert "0.900000   infeasible" in told and "no policy meets" not in told
+
+
 def test_the_mean_over_runs_has_a_concave_frontier():
     curve = frontier(camp(expected=True), "rest")
     assert curve.exact and curve.concave

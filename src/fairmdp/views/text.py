@@ -93,12 +93,13 @@ def frontier_text(source: str, curve: Frontier) -> str:
     data = frontier_data(curve)
     every, cap = data["factor"], data["bound"] == "at_most"
     what = "factor" if every else "at most" if cap else "owed"
-    rows = [[what, f"gain{_per(data)}", "costs", "", "price", "from", "to", "worst slack"]]
+    rows, refused = [[what, f"gain{_per(data)}", "costs", "", "price", "from", "to", "worst slack"]], []
     for k, value in enumerate(data["values"]):
         gain, part = data["gains"][k], data["relative_prices"][k]
         if not math.isfinite(gain):
             proved = data["statuses"][k] == Status.INFEASIBLE
             rows.append([fixed(value, 6), "infeasible" if proved else "not proved", *["-"] * 6])
+            refused.append(value)
             continue
         costs = fixed(data["prices"][k] + 0.0, 6), f"{100 * part:.1f} %" if math.isfinite(part) else "-"
         shown = _price_range(data["segments"][k], cap, data["concave"])
@@ -114,7 +115,7 @@ def frontier_text(source: str, curve: Frontier) -> str:
         "",
         f"  price: of one more {unit}, {prices}",
     ]
-    if data["limit"] is not None:
+    if data["limit"] is not None and data["limit"] not in refused:  # the table says those
         lines.append(f"  no policy {'meets less' if cap else 'meets more'} than {fixed(data['limit'], 6)}")
     return "\n".join([*lines, *_who_pays(data)])
 
