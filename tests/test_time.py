@@ -419,7 +419,7 @@ def test_a_file_with_some_durations_is_refused(tmp_path):
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf, 1e30])
 def test_durations_that_are_none(bad):
-    with pytest.raises(ProblemError, match=r"durations\[1\] is"):
+    with pytest.raises(ProblemError, match=r"durations\[1\] is .*\n  pair 1 is state 1, "):
         MDP([[0, 1], [1, 0]], [1, 2], [0, 1], durations=[1.0, bad])
 
 

@@ -141,7 +141,7 @@ class MDP(Labelled, ReadOnly):
             reward_names=names_of("rewards", other), reward_rows=np.array(rows).reshape(-1, n_pairs)
         )
         fields.update(initial=None if initial is None else self.first_state(initial))
-        fields.update(durations=None if durations is None else checked_durations(durations, n_pairs))
+        fields.update(durations=None if durations is None else checked_durations(durations, self))
         fields.update(time_unit=None if time_unit is None else (names_of("time_unit", [time_unit]) or ())[0])
         frozen(P.data, P.indices, P.indptr, self.r, self.reward_rows, s_of, pair_ptr)
         if self.durations is not None:

@@ -26,6 +26,7 @@ from scipy.sparse import csr_array, diags_array, issparse
 
 from fairmdp.errors import ProblemError
 from fairmdp.model.checks import Floats, Ints, count_of, first, numeric, real_vector, refuse
+from fairmdp.model.labels import Labelled
 
 SHORTEST, LONGEST = 1e-15, 1e15
 """Durations lie between these: what underflows beside them is less than the certificate allows for."""
@@ -41,14 +42,14 @@ def spanned(unit: str) -> str:
     return "units of time" if unit == "unit of time" else f"{unit}s"
 
 
-def checked_durations(durations: ArrayLike, n_pairs: int) -> Floats:
+def checked_durations(durations: ArrayLike, of: Labelled) -> Floats:
     """Durations of the pairs, (SA,), as a new vector."""
-    tau = real_vector("durations", durations, n_pairs)
+    tau = real_vector("durations", durations, of.n_pairs)
     bad = ~((tau >= SHORTEST) & (tau <= LONGEST))
     if (i := first(bad)) is not None:
         refuse(
             f"durations[{i}] is {tau[i]}, expected a time from {SHORTEST:g} to {LONGEST:g}",
-            f"{count_of(bad.sum(), tau.size, 'durations')} out of range",
+            f"pair {i} is {of.pair_text(i)}; {count_of(bad.sum(), tau.size, 'durations')} out of range",
             "give the mean time that a decision takes; what takes no time belongs to the decision before it",
         )
     return tau
