@@ -66,7 +66,7 @@ def leximin_levels(problem: Problem, groups: Bools, answer: Answer) -> tuple[Lev
     first = level = common_level(problem, groups, answer)
     while level is not None and first is not None:
         least[open_] = level.value
-        stuck = [k for k in np.flatnonzero(open_) if not _can_have_more(problem, least, k, answer)]
+        stuck = [k for k in np.flatnonzero(open_).tolist() if not _can_have_more(problem, least, k, answer)]
         open_[stuck if stuck else slice(None)] = False
         if not open_.any():
             return first, level
