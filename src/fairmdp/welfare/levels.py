@@ -33,8 +33,11 @@ class Level(NamedTuple):
     solution: Solution  # of largest gain in which they have it
 
 
-def common_level(problem: Problem, groups: Bools, answer: Answer) -> Level | None:
-    """Return the largest share that groups can all have beside other quotas; None if these cannot be met."""
+def common_level(problem: Problem, groups: Bools, answer: Answer, guess: float = 1.0) -> Level | None:
+    """Return the largest share that groups can all have beside other quotas; None if these cannot be met.
+
+    A guess that is right needs three answers.
+    """
 
     def asked(level: float) -> Problem:
         return problem.with_bounds(np.where(groups, level, problem.at_least))
@@ -42,7 +45,9 @@ def common_level(problem: Problem, groups: Bools, answer: Answer) -> Level | Non
     best = answer(asked(0.0))
     if best.status not in _MET:
         return None
-    low, beyond, limit, level = 0.0, 1.0, 1.0, 1.0  # what is met, what is not known to be, what never is
+    low, beyond, limit = 0.0, 1.0, 1.0  # what is met, what is not known to be, what is known not to be
+    guesses = [value for value in (guess + _NEAR / 2, guess - _MARGIN) if 0 < value < 1] or [1.0]
+    level = guesses.pop()
     while beyond - low > _NEAR:
         found, width = answer(asked(level)), beyond - low
         if found.status in _MET:
@@ -54,6 +59,8 @@ def common_level(problem: Problem, groups: Bools, answer: Answer) -> Level | Non
         # Proofs lead down to the level itself where they lead far; halving gets there in any case.
         far = found.status is Status.INFEASIBLE and beyond - low < width / 2
         level = max(beyond - _MARGIN, low) if far else (low + beyond) / 2
+        if guesses and low < guesses[0] < beyond:
+            level = guesses.pop()
     return Level(low, limit, best)
 
 

@@ -22,7 +22,9 @@ from fairmdp.solvers.apart import falls_apart
 from fairmdp.solvers.auto import solve
 from fairmdp.solvers.lp import solve_lp
 from fairmdp.solvers.multichain import answer_apart
+from fairmdp.solvers.quotient import Quotient
 from fairmdp.solvers.request import Request
+from fairmdp.solvers.split import groups as label_groups
 from fairmdp.welfare.levels import common_level, leximin_levels
 from fairmdp.welfare.solve import solve_welfare
 
@@ -97,10 +99,27 @@ def _apart(
         levels = leximin_levels(problem, groups, answer)
         first, last = (None, None) if levels is None else levels
     else:
-        first = last = common_level(problem, groups, answer)
+        guess = 1.0 if problem.expected.any() else _level_in_every_run(problem, groups, found)
+        first = last = common_level(problem, groups, answer, guess)
     if first is None or last is None:
         raise ProblemError(_OUT_OF_REACH)
     return last.solution, first.limit
+
+
+def _level_in_every_run(problem: Problem, groups: Bools, found: Components) -> float:
+    """What all groups can have in every run: the most with which runs can surely end, by each component's."""
+    states = label_groups(found.labels, found.count)
+    pairs = label_groups(np.where(found.internal, found.labels[problem.mdp.s_of], -1), found.count)
+    levels = np.full(found.n_nodes, -np.inf)
+    for c, inside in enumerate(zip(states, pairs, strict=True)):
+        part = problem.within(*inside, np.arange(problem.n_quotas))
+        least = _best_common(part, groups)
+        levels[c] = -np.inf if least is None else max(float(least.extra[0]), 0.0)
+    quotient = Quotient.of(problem.mdp, found)
+    for level in np.unique(levels[levels > -np.inf])[::-1].tolist():
+        if quotient.sure(levels >= level)[quotient.start > 0].all():
+            return min(level, 1.0)
+    return 0.0
 
 
 def _leximin_shares(problem: Problem, groups: Bools, tol: float) -> tuple[Floats, float]:
@@ -114,14 +133,19 @@ def _leximin_shares(problem: Problem, groups: Bools, tol: float) -> tuple[Floats
 
 def _common_share(problem: Problem, groups: Bools, tol: float) -> tuple[Floats, float]:
     """What all groups can have at once, (K,), and the proof that it is no more."""
-    # Rows G x - t >= 0 of the groups.
-    asked = problem.with_bounds(np.where(groups, _NEXT_TO_NOTHING, problem.at_least))
-    column = csr_array(-groups.astype(float)[None, :])
-    answer = FlowLP(asked, np.zeros(problem.mdp.n_pairs), extra=column, c_extra=np.ones(1)).run()
+    answer = _best_common(problem, groups)
     if answer is None:
         raise ProblemError(_OUT_OF_REACH)
     least = np.full(problem.n_quotas, max(float(answer.extra[0]) - _MARGIN, 0.0))
     return least, _proven_limit(problem, groups, answer)
+
+
+def _best_common(problem: Problem, groups: Bools) -> Answer | None:
+    """Occupancy with the largest common share, beyond its own columns; None where quotas cannot be met."""
+    # Rows G x - t >= 0 of the groups.
+    asked = problem.with_bounds(np.where(groups, _NEXT_TO_NOTHING, problem.at_least))
+    column = csr_array(-groups.astype(float)[None, :])
+    return FlowLP(asked, np.zeros(problem.mdp.n_pairs), extra=column, c_extra=np.ones(1)).run()
 
 
 def _proven_limit(problem: Problem, groups: Bools, answer: Answer) -> float:
