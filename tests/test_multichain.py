@@ -302,6 +302,21 @@ def test_rewards_that_no_run_earns_for_ever_are_no_measure_of_a_gap(asked):
     assert reward_scale(problem) == 9
 
 
+def test_one_set_may_be_owed_a_little_in_every_run_and_more_in_the_mean():
+    """Driving on for good gives 1 of the time, by turns with a rest in every run a half."""
+    mdp = model("go on: 1 road\ngo turns: 1 mixed\nroad a: 1 road\nmixed a: 1 rest\nrest a: 1 mixed", "go",
+                reward={"mixed": 2})  # fmt: skip
+
+    def drives(**bound):
+        return Quota(f"drives {len(bound)}", states=["road", "mixed"], **bound)
+
+    problem = Problem(mdp, [drives(at_least=0.25), drives(at_least=0.75, expected=True)])
+    found = proved(problem)
+    assert found.gain == pytest.approx(0.5) and found.ends.weights == pytest.approx([0.5, 0.5])
+    with pytest.raises(ProblemError, match="bound one set on one side twice"):
+        Problem(mdp, [drives(at_least=0.25), replace(drives(at_least=0.75), name="other")])
+
+
 def test_components_and_moves_between_them():
     found = components_of(SIMPLE)
     assert found.count == 2 and sorted(found.sizes.tolist()) == [1, 2]

@@ -115,7 +115,7 @@ class Problem(ReadOnly):
             (low if condition.least else high)[condition.quota] = 0.0
         lower, upper = (numeric(what, ends) for what, ends in (("at_least", low), ("at_most", high)))
         self._state_bounds(np.append(lower, owed), np.append(upper, most[len(quotas) :]))
-        refuse_twins(self.names, self.members, self.at_least, self.at_most)
+        refuse_twins(self.names, self.members, self.at_least, self.at_most, self.expected)
 
     @classmethod
     def from_members(
@@ -153,7 +153,7 @@ class Problem(ReadOnly):
         problem = object.__new__(cls)
         problem._set_rows(mdp, names, weights, over_states, in_mean)
         problem._state_bounds(lower, upper)
-        refuse_twins(problem.names, problem.members, problem.at_least, problem.at_most)
+        refuse_twins(problem.names, problem.members, problem.at_least, problem.at_most, problem.expected)
         return problem
 
     @classmethod

@@ -48,9 +48,11 @@ def check_sets(mdp: MDP, names: Sequence[str], weights: csr_array, over_states: 
     refuse_first(partial, of, lambda _: " is over states but counts only some actions of one")
 
 
-def refuse_twins(names: Sequence[str], members: csr_array, at_least: Floats, at_most: Floats) -> None:
-    """Raise if two quotas bound the same set on the same side."""
-    hashes = _row_hashes(members)
+def refuse_twins(
+    names: Sequence[str], members: csr_array, at_least: Floats, at_most: Floats, expected: Bools
+) -> None:
+    """Raise if two quotas bound the same set on the same side, both in every run or both in the mean."""
+    hashes = _row_hashes(members) ^ expected
     for bounded in (np.flatnonzero(at_least > 0), np.flatnonzero(at_most < 1)):
         again = first_repeat(hashes[bounded])
         if again is not None:
