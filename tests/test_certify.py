@@ -57,7 +57,7 @@ class Rewarded:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rigorous", [False, True])
-@pytest.mark.parametrize("name, samples, runs", [("paper3", 3000, 60), ("garnet", 20_000, 20)])
+@pytest.mark.parametrize("name, samples, runs", [("paper3", 3000, 30), ("garnet", 20_000, 12)])
 def test_intervals_hold_together(name, samples, runs, rigorous):
     """Learn, certify from fresh samples, compare with the true chain and the true optimum."""
     problem = scenarios.three_state() if name == "paper3" else scenarios.garnet(12, 3, 4, n_quotas=3, seed=1)

@@ -7,6 +7,7 @@ import pytest
 from worlds import random_world
 
 import fairmdp as fm
+from fairmdp.dispatch.simulation import moves_of
 
 KINDS = ("fair", "fair_id", "index", "id", "greedy")
 
@@ -215,6 +216,19 @@ def test_a_saved_policy_goes_on_where_it_was(tmp_path):
     np.testing.assert_array_equal(policy.accounts, again.accounts)
     runs = [fm.simulate_world(world, each, 100, 1) for each in (policy, again)]
     assert runs[0].shares.tobytes() == runs[1].shares.tobytes() and runs[0].gain == runs[1].gain
+
+
+def test_tables_are_of_one_type_for_the_kernels_however_they_came_about(tmp_path):
+    """What may be written to is another type: half of the kernels would be compiled again, for seconds."""
+    worlds = [fm.scenarios.gpu_tenants(6, capacity=4), random_world(1, quotas=1, caps=1)]
+    seen = set()
+    for world in worlds:
+        policy = fm.dispatch_policy(world, fm.solve_world(world), "fair")
+        policy.save(tmp_path / "p.npz")
+        for each in (policy, fm.DispatchPolicy.load(tmp_path / "p.npz")):
+            arrays = (*each.flat, *moves_of(world))
+            seen.add(tuple((a.dtype, a.ndim, a.flags.writeable, a.flags.c_contiguous) for a in arrays))
+    assert len(seen) == 1
 
 
 def test_absurd_arrears_do_no_harm(tmp_path):

@@ -42,11 +42,11 @@ def many(problem, *, runs, workers=None, seed=0, **how):
 
 @pytest.mark.slow
 def test_default_settings_come_within_two_thousandths():
-    """95 of 100 seeds, at most 1e6 samples each: gain and every quota within 0.002."""
-    solutions = many(THREE, runs=100, steps=499_700)
+    """38 of 40 seeds, at most 1e6 samples each: gain and every quota within 0.002."""
+    solutions = many(THREE, runs=40, steps=499_700)
     assert max(s.counters["samples"] for s in solutions) <= 1e6
     good = [abs(s.gain - 337 / 760) <= 0.002 and s.worst_slack >= -0.002 for s in solutions]
-    assert sum(good) >= 95
+    assert sum(good) >= 38
 
 
 def test_the_published_steps_stop_at_their_bias_floor():

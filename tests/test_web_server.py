@@ -276,7 +276,7 @@ def test_a_newer_question_of_the_same_page_ends_the_older_one(server):
         assert newer["answer"]["status"] == "optimal" and older.result(timeout=300) == {"stale": None}
 
 
-MEDIUM = {"kind": "scenario", "name": "garnet", "params": {"n_states": "40000"}}
+MEDIUM = {"kind": "scenario", "name": "garnet", "params": {"n_states": "30000"}}
 
 
 def assert_right(problem, answer, at_least):
@@ -294,13 +294,13 @@ def assert_right(problem, answer, at_least):
 @pytest.mark.slow
 def test_pages_that_move_quickly_get_the_answer_to_their_last_question(unlucky):
     """Solves take longer than a worker that is told to stop may go on, so that workers are killed on the way."""
-    problem = fm.scenarios.garnet(40000)
+    problem = fm.scenarios.garnet(30000)
     for page in ("waits for the workers", "to be ready"):
         assert unlucky.ask("solve", MEDIUM, page=page)["answer"]["status"] == "optimal"
     before = workers(unlucky.process.pid) if Path("/proc/self/task").exists() else set()
 
     def move(page):
-        asked = [(problem.at_least * (1 + 0.02 * turn * page)).tolist() for turn in range(6)]
+        asked = [(problem.at_least * (1 + 0.02 * turn * page)).tolist() for turn in range(4)]
         with ThreadPoolExecutor(len(asked)) as pool:
             jobs = []
             for at_least in asked:
@@ -370,9 +370,10 @@ def children(pid):
 
 def test_whoever_leaves_keeps_nobody_waiting(server):
     """With both workers busy for people who have left, the next one is answered."""
+    busy = SLOW | {"params": {"n_states": "60000"}}
     with ExitStack() as both:
         for k in range(2):
-            question = {"page": f"left {k} left", "task": "solve", "source": SLOW}
+            question = {"page": f"left {k} left", "task": "solve", "source": busy}
             raw = both.enter_context(leaving(server, question))
             while b"progress" not in (said := raw.recv(4096)):  # until a worker is at it
                 assert said

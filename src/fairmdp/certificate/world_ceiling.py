@@ -159,7 +159,7 @@ def relative_values(
     S, SA = rows.pair_ptr.size - 1, rows.row_ptr.size - 1
     A, work, visits = np.empty((S, S)), np.empty((3, S)), np.empty(S)
     f, size = np.empty(SA), np.empty(SA)
-    ref = 0
+    ref = np.int64(0)  # else callees would be compiled for the constant as well
     for i in range(rows.number.size):
         _raised(rows, i, mu, lam, nu, reward, f, size)
         ref = _values_of(rows, i, policies[i], f, ref, A, work, values[i], visits)
@@ -174,7 +174,7 @@ def _row_ceilings(
     A, work, h, visits = np.empty((S, S)), np.empty((3, S)), np.empty(S), np.empty(S)
     f, size = np.empty(SA), np.empty(SA)
     J, wide = mu.shape[1], lam.size + rows.group_of.shape[1] + mu.shape[1] + 8
-    ref = 0
+    ref = np.int64(0)  # else callees would be compiled for the constant as well
     for i in range(rows.number.size):
         P = rows.P[i % rows.P.shape[0]]
         _raised(rows, i, mu, lam, nu, reward, f, size)

@@ -233,7 +233,7 @@ def sweep(rows: Rows, bases: Bases, reward: float, lam: NDArray[Any], nu: NDArra
         counts = rows.counts[i % rows.counts.shape[0]]
         size = _priced(rows, i, reward, lam, nu, f)
         last = bases.last[i]
-        n = 1
+        n = np.int64(1)  # else callees would be compiled for the constant as well
         for j in range(J):
             bases.mu[i, j] = 0.0
             if rows.owed[i, j] > -np.inf:
@@ -252,7 +252,7 @@ def sweep(rows: Rows, bases: Bases, reward: float, lam: NDArray[Any], nu: NDArra
                 bases.kinds[i, b] = 1 + active[b - 1]
         bases.ended[i] = CUT
         for _ in range(_MOST_PIVOTS):
-            artificial = -1
+            artificial: Any = np.int64(-1)
             for b in range(n):
                 if bases.kinds[i, b] == ARTIFICIAL:
                     artificial = b

@@ -19,6 +19,7 @@ from fairmdp.errors import ProblemError
 from fairmdp.model.checks import Floats, Ints
 from fairmdp.solution.solution import Status
 from fairmdp.world.plan import Alone, BlockPlan, Shortage, WorldPlan, relative_gap
+from fairmdp.world.rows import sealed
 from fairmdp.world.world import World
 
 
@@ -188,7 +189,7 @@ def _alone(sweeps: Sweeps, found: list[tuple[int, Ints]]) -> Alone:
         bases = sweeps.bases[b]
         owing = np.isfinite(block.owed)
         side = np.where(owing.sum(axis=1) == 1, owing.argmax(axis=1), -1)
-        free = block._replace(owed=np.where(owing, 0.0, -np.inf))
+        free = sealed(block._replace(owed=np.where(owing, 0.0, -np.inf)))
         best = row_ceilings(free, bases.last[numbers], owing.astype(float), np.zeros(K), np.zeros(G), 0.0)
         rows.append(sweeps.world.starts[b] + numbers)
         sides.append(side)

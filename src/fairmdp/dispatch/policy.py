@@ -17,7 +17,7 @@ from fairmdp.dispatch import kernels
 from fairmdp.dispatch.kernels import Flat, State, Work
 from fairmdp.dispatch.tables import Tables
 from fairmdp.errors import ProblemError
-from fairmdp.model.checks import Bools, Floats, Ints, first
+from fairmdp.model.checks import Bools, Floats, Ints, first, read_only
 
 # What comes first when there is not enough for all, and whether arrears are booked.
 KINDS = {
@@ -173,7 +173,7 @@ class DispatchPolicy:
 
     @cached_property
     def flat(self) -> Flat:
-        """The tables as the kernels see them."""
+        """The tables as the kernels see them: to be read only, which is one type however they came about."""
         tables = self.tables
         base, stride = np.zeros((2, len(tables), len(_PLACES)), np.int64)
         joined: Any = []
@@ -184,7 +184,7 @@ class DispatchPolicy:
         floats, doubles, shorts, groups = joined
         n = [t.row_of.size for t in tables]
         rows = [t.columns.size for t in tables]
-        return Flat(
+        flat = Flat(
             np.repeat(np.arange(len(tables)), n), np.concatenate([t.row_of for t in tables]),
             np.random.default_rng(0).permutation(self.n_clients),
             np.cumsum([0, *(t.pair_ptr.size for t in tables[:-1])]),
@@ -194,6 +194,7 @@ class DispatchPolicy:
             np.concatenate([t.columns for t in tables]), np.cumsum([0, *rows[:-1]]),
             self.capacity, self.groups.owed, self.groups.size, self.groups.unit, -self.groups.prices,
         )  # fmt: skip
+        return read_only(flat)
 
     @cached_property
     def work(self) -> Work:

@@ -14,7 +14,7 @@ from fairmdp.dispatch import kernels
 from fairmdp.dispatch.kernels import Moves, Seen
 from fairmdp.dispatch.policy import KINDS, DispatchPolicy, flattened
 from fairmdp.errors import ProblemError
-from fairmdp.model.checks import Floats, Ints, ReadOnly, check_count
+from fairmdp.model.checks import Floats, Ints, ReadOnly, check_count, read_only
 from fairmdp.world.world import World
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -284,8 +284,9 @@ def moves_of(world: World) -> Moves:
         (kernels.GROUP, np.int64, [b.group_of for b in blocks]),
     ]  # fmt: skip
     flat: Any = [flattened([arrays], dtype, base, stride, [place]) for place, dtype, arrays in columns]
-    return Moves(
+    moves = Moves(
         np.concatenate([b.row_ptr for b in blocks]), np.cumsum([0, *(b.row_ptr.size for b in blocks[:-1])]),
         np.concatenate([b.cols for b in blocks]), np.cumsum([0, *(b.cols.size for b in blocks[:-1])]),
         base, stride, np.array([b.group_of.shape[1] for b in blocks]), *flat,
     )  # fmt: skip
+    return read_only(moves)

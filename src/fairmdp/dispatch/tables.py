@@ -64,7 +64,7 @@ def tables_of(
     value, slope = np.empty((B, J + 1, SA), np.float32), np.empty((B, J + L, SA), np.float32)
     most, shares = np.empty((B, J, S), np.int16), np.zeros((B, J + 1, J))
     chance = np.zeros((B if planned else 0, SA), np.float32)
-    sizes = np.broadcast_to(span, (B, J))
+    sizes = np.tile(span, (B // len(span), 1))
     _fill(rows, policies, columns, weights, plan.mu, unit, sizes, lam, nu, value, slope, most, shares, chance)
     if planned:
         chance[plan.split] = plan.chances
@@ -141,6 +141,7 @@ def _fill(
     A, work, h, visits = np.empty((S, S)), np.empty((3, S)), np.empty(S), np.empty(S)
     f, raised, out, tilt = np.empty(SA), np.empty(SA), np.empty(SA), np.empty(J)
     laws, last = np.empty((J + 1, S)), np.empty(S, np.int16)
+    first = np.int64(0)  # else callees would be compiled for the constant as well
     for i in range(rows.number.size):
         r, uses = rows.r[i % rows.r.shape[0]], rows.uses[i % rows.uses.shape[0]]
         counts = rows.counts[i % rows.counts.shape[0]]
@@ -156,7 +157,7 @@ def _fill(
             largest = max(largest, abs(f[pair]))
         n = columns[i]
         for b in range(n):
-            _advantages(rows, i, f, policies[i, b], 0, A, work, h, laws[b], out)
+            _advantages(rows, i, f, policies[i, b], first, A, work, h, laws[b], out)
             for j in range(J):
                 shares[i, b, j] = 0.0
                 for s in range(S):
