@@ -57,7 +57,8 @@ def run(monkeypatch, tmp_path, capsys):
 def pytest_collection_modifyitems(items):
     """Tests of a file share fixtures and loaded kernels, those of Ray a cluster: one worker runs them all.
 
-    Slow ones are handed out last and one by one, so that workers end together.
+    Slow ones are handed out last and one by one, so that workers end together, unless their file says that
+    they share a fixture that is dear.
     """
     for item in items:
         if item.get_closest_marker("ray"):

@@ -53,7 +53,7 @@ from fairmdp.solvers.prices import dual_value, price_box
 from fairmdp.solvers.registry import METHODS
 from fairmdp.solvers.request import Request
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("cuda")]
 
 CERTIFICATES_DIFFER = Note(Remark.CERTIFICATES_DIFFER)
 

@@ -63,7 +63,7 @@ def test_nvcc_takes_the_sources(name, variant, tmp_path):
         pytest.skip("no nvcc; g++ takes some things that it does not")
     (tmp_path / "kernels.cu").write_text(source(name))
     macros = [f"-D{key}={value}" for key, value in variant.macros.items()]
-    command = ["nvcc", "--ptx", "-arch=compute_75", "-std=c++17", *macros, "kernels.cu"]
+    command = ["nvcc", "--ptx", "-Xcicc", "-O0", "-arch=compute_75", "-std=c++17", *macros, "kernels.cu"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

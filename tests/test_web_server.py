@@ -24,7 +24,7 @@ from fairmdp.web.server import static_files
 from fairmdp.web.tasks import OpenProblems, Request, Source
 from fairmdp.workers import worker
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("server")]
 
 SLOW = {"kind": "scenario", "name": "garnet", "params": {"n_states": "150000"}}
 

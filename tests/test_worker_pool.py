@@ -13,7 +13,7 @@ from test_engine import wait_for_end
 from fairmdp.workers import Job, Pool, PoolThread, Processes
 from fairmdp.workers.worker import Code
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pool")]
 
 NAP = Code.of(nap)
 LONG = 300.0  # seconds that no test may take

@@ -15,8 +15,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from fairmdp import certificate
 from fairmdp.certificate.claim import Account, certify_policy
-from fairmdp.certificate.claim_ends import certify_ends
 from fairmdp.certificate.limits import factor_limit, reach_limit
 from fairmdp.model.checks import Floats
 from fairmdp.model.problem import Problem
@@ -75,7 +75,7 @@ def _claimed(problem: Problem, found: Solution, bias: Floats) -> Solution:
         return certify_policy(problem, mdp.per_decision(found.policy), bias, found.prices, **account)
     policies = np.atleast_2d(found.policy if ends.policies is None else ends.policies)
     policies = np.array([mdp.per_decision(policy) for policy in policies])
-    return certify_ends(problem, policies, ends.weights, bias, found.prices, ends, **account)
+    return certificate.certify_ends(problem, policies, ends.weights, bias, found.prices, ends, **account)
 
 
 def _per_step(problem: Problem, start: Solution) -> Solution:

@@ -119,7 +119,8 @@ def solve(source: io.Source, options: _Options) -> None:
         output.saved(options.out, quiet, "verify", *source.words, options.out)
     if solution.has_policy:
         output.figure(options.figure, lambda: _draw(options.plot, problem, solution), quiet)
-        _write_policy(problem, solution, options)
+        if options.policy is not None or options.strategy is not None:
+            _write_policy(problem, solution, options)
     sys.exit(OF_STATUS[solution.status])
 
 

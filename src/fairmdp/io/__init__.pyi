@@ -12,10 +12,12 @@ from . import (
 )
 from .gym_model import from_gymnasium
 from .policy_files import read_kept, read_policy, save_strategy
-from .problem_files import is_world, load, load_world, save
+from .problem_files import LANGUAGES, TABLES, is_world, load, load_world, save
 from .source import Source, number, parse_like, whole
 
 __all__ = [
+    "LANGUAGES",
+    "TABLES",
     "Source",
     "drn",
     "from_gymnasium",

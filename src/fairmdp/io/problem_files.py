@@ -16,7 +16,6 @@ from types import ModuleType
 from fairmdp import io
 from fairmdp.errors import FormatError, ProblemError
 from fairmdp.files import naming, read_bytes
-from fairmdp.io import npz_world
 from fairmdp.io.toml_text import MAX_BYTES
 from fairmdp.model.columns import SPREADSHEETS
 from fairmdp.model.problem import Problem
@@ -124,7 +123,7 @@ def is_world(path: str | PathLike[str]) -> bool:
     ending = os.path.splitext(path)[1].lower()
     try:
         if ending == ".npz":
-            return member_in(path, (npz_world.VERSION_MEMBER, "fairmdp")) == npz_world.VERSION_MEMBER
+            return member_in(path, (io.npz_world.VERSION_MEMBER, "fairmdp")) == io.npz_world.VERSION_MEMBER
         return ending == ".toml" and _HEAD_OF_WORLD.search(read_bytes(path, MAX_BYTES)) is not None
     except FormatError:
         return False

@@ -10,24 +10,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fairmdp import io, model, records, scenarios
+from fairmdp import world as worlds
 from fairmdp.errors import FairMDPError, ProblemError, SourceError
 from fairmdp.files import naming
-from fairmdp.io.problem_files import LANGUAGES, TABLES, is_world, load, load_world
 from fairmdp.model.checks import closest, counted, line_of, there_are
-from fairmdp.model.columns import table_of
 from fairmdp.model.mdp import MDP
 from fairmdp.model.problem import Problem
 from fairmdp.model.quota import Quota
-from fairmdp.model.quota_text import parse_quotas, split_quota
-from fairmdp.model.simulator import CheckedSimulator, Simulator, shell_model
-from fairmdp.model.tables import DURATION, ROLES, groups_of, groups_of_states
-from fairmdp.records import LOG_ROLES, Log, log_of
-from fairmdp.scenarios import SCENARIOS, WORLDS
-from fairmdp.world.world import World
+from fairmdp.scenarios import SCENARIOS
+
+if TYPE_CHECKING:
+    from fairmdp.model.simulator import Simulator
+    from fairmdp.records import Log
+    from fairmdp.world import World
 
 _TAKE_WORLDS = "this is for problems: solve, verify and frontier take worlds"
 
@@ -93,13 +93,14 @@ class Source:
 
     def problem(self) -> Problem:
         """Return the problem that is named, or raise `SourceError` where the words make no sense."""
-        if self.target in WORLDS or (not self.is_module and is_world(self.target)):
+        if self.is_module:
+            problem = self._from_module()
+        elif self.target in SCENARIOS:
+            problem = built(SCENARIOS[self.target], self.target, self.params)
+        elif self.target in scenarios.WORLDS or io.is_world(self.target):
             raise SourceError(f"{self.name!r} is a world, and {_TAKE_WORLDS}")
-        if not self.is_module and self.target not in SCENARIOS:
+        else:
             return self._with_quotas(self._loaded())
-        problem = (
-            self._from_module() if self.is_module else built(SCENARIOS[self.target], self.target, self.params)
-        )
         return self._with_quotas(problem if self.reward is None else problem.with_reward(self.reward))
 
     def simulator(self) -> tuple[Simulator, Problem]:
@@ -112,21 +113,23 @@ class Source:
         if not isinstance(labels, Mapping):
             raise ProblemError(f"{self.target} has labels {labels!r}, expected {{name: states}}")
         groups = [Quota(name, states=states, at_least=0.0) for name, states in labels.items()]
-        return found, self._with_quotas(Problem(shell_model(CheckedSimulator(found)), groups))
+        return found, self._with_quotas(Problem(model.shell_model(model.CheckedSimulator(found)), groups))
 
     def world(self) -> World | None:
         """Return the world that is named, with its quotas changed; None where a problem is."""
-        if self.target in WORLDS and not self.is_module:
-            found = built(WORLDS[self.target], self.target, self.params)
-        elif self.is_module:
+        if self.is_module:
             found = self._made()
-        elif Path(self.target).exists() and is_world(self.target):
+        elif self.target in SCENARIOS:
+            return None
+        elif self.target in scenarios.WORLDS:
+            found = built(scenarios.WORLDS[self.target], self.target, self.params)
+        elif Path(self.target).exists() and io.is_world(self.target):
             if self.params:
                 raise SourceError(f"--param is for ready-made worlds, and {self.target!r} is a file")
-            found = load_world(self.target)
+            found = io.load_world(self.target)
         else:
             return None
-        return self._with_common_quotas(found) if isinstance(found, World) else None
+        return self._with_common_quotas(found) if isinstance(found, worlds.World) else None
 
     def _with_common_quotas(self, world: World) -> World:
         """The world with a quota's bound the same for all who are owed something, or other capacities."""
@@ -158,12 +161,12 @@ class Source:
         if not self._is_table or any(text.startswith("probability=") for text in self.params):
             return None
         with naming(self.target):
-            table = table_of(self.target)
+            table = model.table_of(self.target)
             if table.named("probability") is not None:
                 return None
-            stated = {role: name or None for role, name in self._columns(LOG_ROLES)}
-            log = log_of(table, stated)
-            groups = groups_of_states(table)
+            stated = {role: name or None for role, name in self._columns(records.LOG_ROLES)}
+            log = records.log_of(table, stated)
+            groups = model.groups_of_states(table)
         return log, self._with_quotas(log.problem(groups))
 
     def _loaded(self) -> Problem:
@@ -171,21 +174,21 @@ class Source:
         if not Path(self.target).suffix and not Path(self.target).exists():
             if self.params:
                 raise SourceError(f"--param is for ready-made problems, and {self.target!r} is none of them")
-            near = closest(self.target, [*SCENARIOS, *WORLDS])
+            near = closest(self.target, [*SCENARIOS, *scenarios.WORLDS])
             raise SourceError(
                 f"there is no file and no ready-made problem called {self.target!r}; "
                 f"{'' if near is None else f'did you mean {near!r}? '}"
-                f"ready-made ones are {', '.join((*SCENARIOS, *WORLDS))}"
+                f"ready-made ones are {', '.join((*SCENARIOS, *scenarios.WORLDS))}"
             )
-        if Path(self.target).suffix.lower() in LANGUAGES:
-            return load(self.target, reward=self.reward, constants=dict(self._constants()))
-        columns = dict(self._columns((*ROLES, DURATION) if self._is_table else ("reward",)))
+        if Path(self.target).suffix.lower() in io.LANGUAGES:
+            return io.load(self.target, reward=self.reward, constants=dict(self._constants()))
+        columns = dict(self._columns((*model.ROLES, model.DURATION) if self._is_table else ("reward",)))
         reward = columns.pop("reward", self.reward)
-        return load(self.target, reward=reward, columns=columns or None)
+        return io.load(self.target, reward=reward, columns=columns or None)
 
     @property
     def _is_table(self) -> bool:
-        return not self.is_module and Path(self.target).suffix.lower() in TABLES
+        return not self.is_module and Path(self.target).suffix.lower() in io.TABLES
 
     def _constants(self) -> Iterator[tuple[str, str]]:
         """Values that the parameters give to constants of a model in a language."""
@@ -209,14 +212,15 @@ class Source:
     def _grouped(self, path: str) -> list[Quota]:
         """Quotas of a table of groups, whose columns may have the names of those of the transitions."""
         with naming(path):
-            table = table_of(path)
-            said = dict(self._columns((*ROLES, DURATION, *LOG_ROLES))) if self._is_table else {}
+            table = model.table_of(path)
+            known = (*model.ROLES, model.DURATION, *records.LOG_ROLES)
+            said = dict(self._columns(known)) if self._is_table else {}
             same = {
                 role: said[role]
                 for role in ("state", "action")
                 if table.named(role) is None and table.named(said.get(role, "")) is not None
             }
-            return groups_of(table, same or None)
+            return model.groups_of(table, same or None)
 
     def _from_module(self) -> Problem:
         """The problem that a module of the user's defines, or that a function in it makes."""
@@ -225,7 +229,7 @@ class Source:
             return Problem(found)
         if isinstance(found, Problem):
             return found
-        if isinstance(found, World):
+        if isinstance(found, worlds.World):
             raise SourceError(f"{self.target!r} is a world, and {_TAKE_WORLDS}")
         if hasattr(found, "sample"):
             raise SourceError(
@@ -263,8 +267,9 @@ class Source:
         if shares is not None and not self.quotas and _has_states_as_quotas(problem):
             return problem.with_bounds(_one_each(problem, shares), np.ones(len(shares)))
         owed = [] if shares is None else _quotas_of_states(problem, shares)
-        added = parse_quotas(problem, self.quotas, owed)
-        return problem.with_quotas(added) if added else problem
+        if not self.quotas and not owed:
+            return problem
+        return problem.with_quotas(model.parse_quotas(problem, self.quotas, owed))
 
 
 def built(make: Callable[..., Any], name: str, params: tuple[str, ...]) -> Any:
@@ -348,7 +353,7 @@ def _check_said_once(quotas: Iterable[str]) -> None:
     said: dict[tuple[str, str, bool], str] = {}
     for text in quotas:
         try:
-            bound = split_quota(text)
+            bound = model.split_quota(text)
         except ProblemError as error:
             raise SourceError(f"--quota {error}") from None
         side = bound.name, bound.side, bound.of_reward

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from fairmdp import welfare
 from fairmdp.backends.flow_lp import Answer, FlowLP
 from fairmdp.learning.counts import Counts
 from fairmdp.learning.evaluation import Evaluation, unseen_variance
@@ -15,7 +16,6 @@ from fairmdp.model.checks import Floats
 from fairmdp.model.objectives import Objective, value_at
 from fairmdp.model.problem import Problem
 from fairmdp.welfare.setting import Setting, setting_of
-from fairmdp.welfare.solve import solve_welfare
 
 _NEAR = 1e-6  # gap of a welfare on counts, which are rougher than that
 
@@ -112,7 +112,7 @@ class WelfareProgram:
         aim = self._aim
         if (low > high).any():
             return None
-        fair = solve_welfare(
+        fair = welfare.solve_welfare(
             self._problem.with_bounds(low, high) if low.size else self._problem,
             aim.objective, over=aim.over, reward=aim.reward, tol=_NEAR,
         )  # fmt: skip

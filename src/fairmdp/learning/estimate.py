@@ -6,20 +6,22 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from fairmdp.learning.counts import Counts, Engine
 from fairmdp.learning.evaluation import Evaluation, warnings_of
-from fairmdp.mirror.solve import Learned
 from fairmdp.model.checks import Bools, Floats, ReadOnly
 from fairmdp.model.objectives import Objective
 from fairmdp.model.problem import Problem
 from fairmdp.model.simulator import Simulator
-from fairmdp.records import Finding
 from fairmdp.solution.solution import slacks
 from fairmdp.tables import Table
+
+if TYPE_CHECKING:
+    from fairmdp.mirror.solve import Learned
+    from fairmdp.records import Finding
 
 log = logging.getLogger("fairmdp")
 

@@ -1,20 +1,27 @@
-"""Ready-made problems and worlds: each a function that returns one, and a name on the command line."""
+"""Ready-made problems and worlds: each a function that returns one, and a name on the command line.
+
+Worlds are loaded at their first use.
+"""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import lazy_loader
 
 from fairmdp.model.problem import Problem
 from fairmdp.scenarios.bandit import bandit
 from fairmdp.scenarios.garnet import garnet
-from fairmdp.scenarios.gpu_tenants import gpu_tenants
 from fairmdp.scenarios.hiring import hiring
-from fairmdp.scenarios.job_server import job_server
 from fairmdp.scenarios.jobs import JobFlow, job_flows, jobs
-from fairmdp.scenarios.machine_park import machine_park
 from fairmdp.scenarios.paper import alpha_chain, three_state
 from fairmdp.scenarios.postal import postal
 from fairmdp.scenarios.taxi import taxi
-from fairmdp.scenarios.taxi_zones import taxi_zones
-from fairmdp.world.world import World
+
+if TYPE_CHECKING:
+    from fairmdp.scenarios.worlds import WORLDS, gpu_tenants, job_server, machine_park, taxi_zones
+
+_WORLDS = {"worlds": ["WORLDS", "gpu_tenants", "job_server", "machine_park", "taxi_zones"]}
+__getattr__ = lazy_loader.attach(__name__, submod_attrs=_WORLDS)[0]
 
 __all__ = [
     "SCENARIOS",
@@ -45,12 +52,4 @@ SCENARIOS: dict[str, Callable[..., Problem]] = {
     "postal": postal,
     "garnet": garnet,
 }
-"""Names on the command line."""
-
-WORLDS: dict[str, Callable[..., World]] = {
-    "job-server": job_server,
-    "machine-park": machine_park,
-    "gpu-tenants": gpu_tenants,
-    "taxi-zones": taxi_zones,
-}
-"""Worlds by their names on the command line."""
+"""Names on the command line; those of worlds are in `WORLDS`."""

@@ -1,4 +1,4 @@
-from . import colgen, dual, interior, lp, multichain, proximal
+from . import colgen, connect, dual, infeasible, interior, lp, multichain, passages, proximal
 from .auto import solve
 from .colgen import solve_colgen
 from .dual import solve_dual
@@ -15,10 +15,13 @@ __all__ = [
     "Request",
     "WarmSolver",
     "colgen",
+    "connect",
     "dual",
+    "infeasible",
     "interior",
     "lp",
     "multichain",
+    "passages",
     "proximal",
     "solve",
     "solve_colgen",

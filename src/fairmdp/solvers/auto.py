@@ -21,8 +21,6 @@ from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Remark, Solution, Status
 from fairmdp.solvers import registry
 from fairmdp.solvers.apart import asks_for_the_mean, falls_apart
-from fairmdp.solvers.colgen import run_unbound
-from fairmdp.solvers.connect import fall_back
 from fairmdp.solvers.registry import METHODS, Method
 from fairmdp.solvers.request import Progress, Request
 
@@ -139,7 +137,7 @@ def solve_on(
         solution = _choose_and_run(backend, request, methods, tuning)
     else:
         solution = _named(method, backend, methods).run(backend, request)
-    return fall_back(backend, solution) if solution.stopped in _EARLY else solution
+    return solvers.connect.fall_back(backend, solution) if solution.stopped in _EARLY else solution
 
 
 def _named(method: str, backend: Backend, methods: Mapping[str, Method]) -> Method:
@@ -163,7 +161,7 @@ def _choose_and_run(
     if request.patience is not None and reason == registry.NEAR_AND_FEW:  # linear programs make passages
         chosen, reason = "lp", registry.STUCK
     if reason in _DEAR:
-        unbound = run_unbound(backend, request)
+        unbound = solvers.colgen.run_unbound(backend, request)
         if unbound is not None:
             return replace(unbound, reason=registry.UNBOUND)
     try:

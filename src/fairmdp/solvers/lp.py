@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from fairmdp import solvers
 from fairmdp.backends.flow_lp import Answer, FlowLP
 from fairmdp.backends.highs import Algorithm
 from fairmdp.certificate import rounded
@@ -17,9 +18,6 @@ from fairmdp.chains.policy import policy_of, uniform_policy
 from fairmdp.deadline import Deadline, OutOfTimeError, Stop, stop_of
 from fairmdp.model.problem import Problem
 from fairmdp.solution.solution import Solution, Status
-from fairmdp.solvers.connect import repair
-from fairmdp.solvers.infeasible import explain
-from fairmdp.solvers.passages import classes_apart
 from fairmdp.solvers.prices import dual_feasible
 from fairmdp.solvers.request import Progress, check_patience
 
@@ -129,7 +127,7 @@ def _solve(
     except OutOfTimeError as stop:
         answer, stopped = _provable(problem, lp.point()), stop_of(stop)
     if answer is None:
-        return explain(problem, tol=tol, method=method, start=start)
+        return solvers.infeasible.explain(problem, tol=tol, method=method, start=start)
     solution = certify_policy(
         problem,
         policy_of(problem.mdp, answer.x),
@@ -143,10 +141,10 @@ def _solve(
     if stopped or (solution.status is Status.OPTIMAL and patience is None):
         return solution
     if solution.status is Status.OPTIMAL:
-        classes = classes_apart(problem.mdp, solution.policy, solution.occupancy)
+        classes = solvers.passages.classes_apart(problem.mdp, solution.policy, solution.occupancy)
         if len(classes) == 1:
             return solution
-    return repair(problem, solution, start=start, deadline=deadline, patience=patience)
+    return solvers.connect.repair(problem, solution, start=start, deadline=deadline, patience=patience)
 
 
 def _provable(problem: Problem, answer: Answer) -> Answer:

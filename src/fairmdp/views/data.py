@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairmdp import certificate
+from fairmdp import certificate, model
 from fairmdp.certificate import FAIR_TOL
 from fairmdp.model.checks import Floats, counted
 from fairmdp.model.conditional import VOID, Condition
-from fairmdp.model.objectives import objective_text
 from fairmdp.model.problem import Problem
 from fairmdp.model.time import spanned
 from fairmdp.model.weights import Units
@@ -216,7 +215,7 @@ def estimate_data(units: Units, found: Estimate, proof: CertifiedPolicy | None =
     if found.welfare is not None:
         welfare = found.welfare
         record["welfare"] = {
-            "principle": objective_text(welfare.objective),
+            "principle": model.objective_text(welfare.objective),
             **taken(welfare, "reward", "value", "low", "upper"),
             "utilities": dict(zip(welfare.over, _list(welfare.utilities), strict=True)),
         }

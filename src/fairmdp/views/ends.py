@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fairmdp.audit.starts import gains_by_start
+from fairmdp import audit
 from fairmdp.certificate import FAIR_TOL
 from fairmdp.certificate.facts import reward_scale
 from fairmdp.errors import ProblemError
@@ -54,7 +54,7 @@ def starts_data(problem: Problem, solution: Solution) -> list[Json]:
     if ends is None or ends.weights is not None or not solution.has_policy or problem.mdp.initial is not None:
         return []
     try:
-        found = gains_by_start(problem, solution, most=MAX_ROWS)
+        found = audit.gains_by_start(problem, solution, most=MAX_ROWS)
     except ProblemError:  # there are too many to tell, or they are not proved
         return []
     return [

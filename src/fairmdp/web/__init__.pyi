@@ -1,4 +1,5 @@
 # What `fairmdp.web` offers, loaded at first use.
+from . import worlds
 from .server import serve
 
-__all__ = ["serve"]
+__all__ = ["serve", "worlds"]

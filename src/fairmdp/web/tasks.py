@@ -13,10 +13,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from fairmdp import web, welfare
 from fairmdp.audit import evaluate
 from fairmdp.certificate import verify
 from fairmdp.certificate.exact import QUICK_TRANSITIONS
@@ -40,9 +41,10 @@ from fairmdp.views.html import frontier_view, solution_view
 from fairmdp.views.welfare import welfare_view
 from fairmdp.web.edits import edited, solve_command, welfare_command
 from fairmdp.web.request import Request, Rows
-from fairmdp.web.worlds import WORLD_TASKS, OpenWorlds
-from fairmdp.welfare import solve_welfare
 from fairmdp.workers import report
+
+if TYPE_CHECKING:
+    from fairmdp.web.worlds import OpenWorlds
 
 __all__ = ["TASKS", "OpenProblems", "RefusedError", "Request", "Source"]
 
@@ -57,6 +59,9 @@ MOST_STATES = 20_000
 
 MOST_NAMES = 200
 """States that are listed by name."""
+
+WORLD_TASKS = ("world", "world-solve", "world-frontier", "world-proof")
+"""What is asked about worlds; `worlds` answers, and is loaded when it is."""
 
 _BETWEEN = 0.2  # seconds between two reports of progress
 _MOST_MEANT = 2000  # pairs up to which the other meaning of quotas is solved for, at every answer
@@ -134,7 +139,10 @@ class OpenProblems:
     def __init__(self) -> None:
         self._stated: OrderedDict[Source, _Stated] = OrderedDict()
         self._opened: OrderedDict[tuple[Source, Rows | None], _Opened] = OrderedDict()
-        self._worlds = OpenWorlds()
+
+    @cached_property
+    def _worlds(self) -> OpenWorlds:
+        return web.worlds.OpenWorlds()
 
     def __call__(self, request: Request) -> bytes:
         """Return the last line about a request, which the page gets as it is; report others before."""
@@ -202,7 +210,7 @@ def _solve(opened: _Opened, request: Request, progress: Progress) -> Json:
 def _welfare(opened: _Opened, request: Request, progress: Progress) -> Json:
     """What a principle prefers under the quotas as they stand."""
     problem, stated = opened.at(request), opened.stated
-    fair = solve_welfare(problem, parse_objective(request.text), progress=progress)
+    fair = welfare.solve_welfare(problem, parse_objective(request.text), progress=progress)
     command = welfare_command(request.text, stated.source, stated.problem, problem, opened.rows)
     return {**welfare_view(problem, fair), "command": command}
 

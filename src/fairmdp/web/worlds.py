@@ -46,7 +46,7 @@ class OpenWorlds:
                 raise ProblemError(f"{request.source.name} is no world")
             self._source, self._stated, self._last = request.source, world, None
             self._free.clear()
-        return WORLD_TASKS[request.task](self, request, progress)
+        return _TASKS[request.task](self, request, progress)
 
     def _open(self, request: Request, progress: Progress) -> Json:
         source = request.source
@@ -125,7 +125,7 @@ class OpenWorlds:
         return [*request.source.words, *moves]
 
 
-WORLD_TASKS: dict[str, Callable[[OpenWorlds, Request, Progress], Json]] = {
+_TASKS: dict[str, Callable[[OpenWorlds, Request, Progress], Json]] = {
     "world": OpenWorlds._open,
     "world-solve": OpenWorlds._solve,
     "world-frontier": OpenWorlds._curve,

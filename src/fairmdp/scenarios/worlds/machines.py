@@ -6,7 +6,7 @@ import numpy as np
 
 from fairmdp.model.checks import Floats
 from fairmdp.scenarios.parameters import probability, whole_number
-from fairmdp.scenarios.rows import capacity_or, rows_like
+from fairmdp.scenarios.worlds.rows import capacity_or, rows_like
 from fairmdp.world.components import Components
 from fairmdp.world.demands import LocalQuota, Resource
 from fairmdp.world.world import World
