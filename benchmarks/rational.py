@@ -8,7 +8,7 @@ phases with Bland's rule, on whole numbers after Bareiss, so that nothing is rou
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from math import lcm
+from math import gcd, lcm
 from typing import Any
 
 Row = list[Fraction]
@@ -20,17 +20,21 @@ def maximum(
 ) -> Fraction | None:
     """Largest ``c @ x`` with ``A @ x == b``, ``x >= 0``, if it is bounded; None if there is no such x."""
     n, m = len(c), len(A)
-    table = []
-    for k, (line, right) in enumerate(zip(A, b, strict=True)):
-        row, _ = _whole([*line, right] if right >= 0 else [-v for v in (*line, right)])
-        table.append([*row[:-1], *(int(j == k) for j in range(m)), row[-1]])
-    goal, unit = _whole([*(-v for v in c)])
-    table.append([*goal, *[0] * m, 0])
+    # Each variable in a unit of its own: probabilities that were divided by their sums become whole.
+    units = [lcm(*(Fraction(v).denominator for v in column)) for column in zip(*A, strict=True)]
+    A, c = ([[v * u for v, u in zip(line, units, strict=True)] for line in lines] for lines in (A, [c]))
+    # Variables from n on are artificial: basic at first, and without a column, since none comes back.
+    table = [
+        _whole([*line, right] if right >= 0 else [-v for v in (*line, right)])[0]
+        for line, right in zip(A, b, strict=True)
+    ]
+    goal, unit = _whole([-v for v in c[0]])
+    table.append([*goal, 0])
     # The sum of the artificial variables, in terms of the others: what the first phase makes small.
-    table.append([-sum(row[j] for row in table[:m]) if not n <= j < n + m else 0 for j in range(n + m + 1)])
+    table.append([-sum(column) for column in zip(*table[:m], strict=True)])
     basis, size = list(range(n, n + m)), 1
     size = _descend(table, basis, size, m, n, m + 1)
-    if table[m + 1][-1] != 0:
+    if table.pop()[-1] != 0:
         return None
     for r in range(m):  # artificial variables that are 0 and still basic
         c_in = next((j for j in range(n) if table[r][j]), None) if basis[r] >= n else None
@@ -39,14 +43,16 @@ def maximum(
                 table[r] = [-v for v in table[r]]
             size = _pivot(table, basis, r, c_in, size)
     size = _descend(table, basis, size, m, n, m)
-    return Fraction(table[m][-1], size * unit)
+    return table[m][-1] / (size * unit)
 
 
-def _whole(values: Iterable[Fraction | int]) -> tuple[list[int], int]:
-    """Values times their common denominator."""
+def _whole(values: Iterable[Fraction | int]) -> tuple[list[int], Fraction]:
+    """Values as the smallest whole numbers in the same proportions, and what they were multiplied by."""
     fractions = [Fraction(v) for v in values]
     unit = lcm(*(v.denominator for v in fractions))
-    return [int(v * unit) for v in fractions], unit
+    whole = [int(v * unit) for v in fractions]
+    common = gcd(*whole) or 1
+    return [v // common for v in whole], Fraction(unit, common)
 
 
 def _descend(table: list[list[int]], basis: list[int], size: int, m: int, n: int, goal: int) -> int:
@@ -121,6 +127,7 @@ class Twin:
             [(s == t) - row[t] for s, row in zip(self.s_of, self.rows, strict=True)]
             for t in range(self.S - 1)
         ]
+        self._found: dict[Any, Fraction | None] = {}
 
     def share(self, k: int, stated: float) -> Fraction:
         """A bound in the units of a quota as a share."""
@@ -148,6 +155,15 @@ class Twin:
         return [low - room for low in self.low], [high + room for high in self.high]
 
     def _program(
+        self, value: Row | None, low: Row, high: Row, quotas: Iterable[int] | None
+    ) -> Fraction | None:
+        """Answer of a program, which methods of the same problem ask for again and again."""
+        key = tuple(None if part is None else tuple(part) for part in (value, low, high, quotas))
+        if key not in self._found:
+            self._found[key] = self._solved(*key)
+        return self._found[key]
+
+    def _solved(
         self, value: Row | None, low: Row, high: Row, quotas: Iterable[int] | None
     ) -> Fraction | None:
         """Over occupancies, then the factor if it is what is to be large, then one slack for each bound."""

@@ -140,7 +140,7 @@ class Repeating:
 @pytest.mark.slow
 def test_conflicts_are_minimal_and_proved():
     found = 0
-    for seed in range(60):
+    for seed in range(30):
         problem = impossible(seed)
         solution = solve(problem)
         if solution.status is not Status.INFEASIBLE:
@@ -159,7 +159,7 @@ def test_conflicts_are_minimal_and_proved():
         assert solve(shrunk).status is Status.OPTIMAL
         beyond = problem.with_bounds(np.minimum(problem.at_least * (why.common_factor + 1e-5), 1))
         assert solve(beyond).status is Status.INFEASIBLE
-    assert found >= 10
+    assert found >= 5
 
 
 def test_caps_can_be_infeasible_too():
