@@ -13,8 +13,12 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
+def _marks(page):
+    return [pytest.mark.ray] if "with fm.RayCluster(" in page.read_text() else []
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [pytest.param(p, id=p.stem, marks=_marks(p)) for p in PAGES])
 def test_page(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     run_page(page, capsys, monkeypatch)

@@ -36,7 +36,7 @@ from fairmdp.workers import EngineError, ProcessPool, RayCluster, serial
 
 pytestmark = pytest.mark.slow
 
-SCRIPT = Path(__file__).with_name("engine_simulators.py")
+SCRIPT = Path(__file__).with_name("engine_driver.py")
 SHARED = []  # the pool that tests have in common
 COLUMNS = ("keys", "times", "mean", "spread")
 

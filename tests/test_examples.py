@@ -84,8 +84,12 @@ ARGUMENTS = {"14_a_million_clients": ["2000"]}
 WITH_WORKERS = {"11_taxi_on_ray": "ray", "12_sweep": "multiprocessing"}
 
 
+def _marks(script):
+    return [pytest.mark.ray] if "with fm.RayCluster(" in script.read_text() else []
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("script", [pytest.param(p, id=p.stem, marks=_marks(p)) for p in SCRIPTS])
 def test_example(script, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     if script.stem in WITH_WORKERS:
