@@ -193,8 +193,9 @@ def test_a_search_that_is_stopped_says_so():
 def test_what_would_fill_up_is_refused():
     mdp = MDP(np.full((60, 30), 1 / 30), np.zeros(60), np.repeat(np.arange(30), 2))
     assert solve_interior(Problem(mdp)).status is Status.OPTIMAL
-    with pytest.raises(ProblemError, match="would fill up"):
-        solve_interior(Problem(mdp), tuning=Tuning(largest=1e3))
+    for tuning in (Tuning(largest=1e3), Tuning(fill=1.0)):
+        with pytest.raises(ProblemError, match="would fill up"):
+            solve_interior(Problem(mdp), tuning=tuning)
     many = Problem(mdp, [Quota(f"q{s}", states=[s, s + 1], at_least=0.01) for s in range(20)])
     with pytest.raises(ProblemError, match="more than 10 quotas are of several states"):
         solve_interior(many, tuning=Tuning(most_wide=10))

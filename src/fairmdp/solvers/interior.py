@@ -59,7 +59,8 @@ class Tuning:
     short: float = 0.1  # a step that asks for less of the corrector
     tiny: float = 1e-3  # a step that is not worth its iteration
     idle: int = 12  # iterations without a better point after which there is none
-    largest: float = 3e11  # operations of a factorisation
+    largest: float = 3e11  # operations of a factorisation ...
+    fill: float = 5e5  # ... and for each transition: where these are few, HiGHS has less to do
     most_wide: int = 500  # quotas of more than one state
     elements: float = 2e7  # numbers of all elements
 
@@ -113,7 +114,8 @@ def obstacle(backend: Backend, tuning: Tuning = USUAL) -> str | None:
     if backend.host is None:
         return "the model is on the GPU only"
     mdp = backend.host.mdp
-    if Pattern.of(mdp).entries > tuning.elements or Pattern.of(mdp).fronts.operations > tuning.largest:
+    most = min(tuning.largest, tuning.fill * mdp.P.nnz)
+    if Pattern.of(mdp).entries > tuning.elements or Pattern.of(mdp).fronts.operations > most:
         return "its factors would fill up"
     if Equations(mdp, _asking(backend.host)[1]).n_wide > tuning.most_wide:
         return f"more than {tuning.most_wide} quotas are of several states"
