@@ -13,6 +13,7 @@ With ``x`` on the pairs of the components and ``y``, expected numbers, on all ot
 it has the value of Hordijk and Kallenberg's program, with x and y on all pairs [1]_, in half the columns.
 Where that has no point, `EndsLP` may be built to give way: mass may be lost in a component, and means over
 runs may miss their bounds, at a cost of 1 each. If the least cost is positive, its multipliers prove that.
+It may also be built to lift some means: then the least of them is maximised instead of the rewards.
 
 References
 ----------
@@ -56,6 +57,7 @@ class EndsLP:
         found: Components,
         *,
         give_way: bool = False,
+        lifted: Bools | None = None,
         deadline: Deadline | None = None,
     ) -> None:
         self._problem, self._found = problem, found
@@ -73,7 +75,10 @@ class EndsLP:
         low, high = self._row_bounds(problem.at_least, problem.at_most)
         if give_way:
             matrix, cost = self._giving_way(matrix)
-        self._shift = 0.0 if give_way else float(mdp.r[self._inner].max() + mdp.r[self._inner].min()) / 2
+        if lifted is not None:
+            matrix, cost = self._lifting(matrix, lifted)
+        r, earns = mdp.r[self._inner], not give_way and lifted is None
+        self._shift = float(r.max() + r.min()) / 2 if earns else 0.0
         cost[: self._inner.size] -= self._shift
         self._scale = float(np.abs(cost).max()) or 1.0
         lp = linear_program(-cost / self._scale, matrix, low, high)
@@ -147,6 +152,15 @@ class EndsLP:
         data = np.concatenate([np.ones(C), np.ones(K), -np.ones(K)])
         more = csr_array((data, (rows, np.arange(rows.size))), (matrix.shape[0], rows.size))
         cost = np.concatenate([np.zeros(matrix.shape[1]), -np.ones(rows.size)])
+        return csr_array(block_array([[matrix, more]], format="csr")), cost
+
+    def _lifting(self, matrix: csr_array, lifted: Bools) -> tuple[csr_array, Floats]:
+        """The program with a column that has to be less than some means over runs; its rewards."""
+        first = self._place.size + self._found.count + self._found.n_nodes
+        rows = first + np.flatnonzero(lifted[self._in_mean])
+        entries = -np.ones(rows.size), (rows, np.zeros(rows.size, np.int64))
+        more = csr_array(entries, (matrix.shape[0], 1))
+        cost = np.append(np.zeros(matrix.shape[1]), 1.0)
         return csr_array(block_array([[matrix, more]], format="csr")), cost
 
     def _row_bounds(self, at_least: Floats, at_most: Floats) -> tuple[Floats, Floats]:

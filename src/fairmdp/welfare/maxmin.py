@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 from scipy.sparse import csr_array
 
+from fairmdp.backends.ends_lp import EndsLP
 from fairmdp.backends.flow_lp import Answer, FlowLP
 from fairmdp.certificate import rounded
 from fairmdp.certificate.restated import by_uniform_steps
@@ -31,6 +32,7 @@ from fairmdp.welfare.solve import solve_welfare
 _MARGIN = 1e-12  # share by which the common level is lowered, so that rounding leaves a policy
 _NEXT_TO_NOTHING = 1e-300  # a bound that only makes a row of a quota, and a price on it one that counts
 _KEPT = 1e-11  # the same for what a policy has, whose shares are known to about as much
+_PROGRAM_PAIRS = 6000  # up to here one program says what the groups have in the mean over runs
 _OUT_OF_REACH = "the quotas with weights cannot be met; see solve() for the reason"
 
 
@@ -99,11 +101,21 @@ def _apart(
         levels = leximin_levels(problem, groups, answer)
         first, last = (None, None) if levels is None else levels
     else:
-        guess = 1.0 if problem.expected.any() else _level_in_every_run(problem, groups, found)
-        first = last = common_level(problem, groups, answer, guess)
+        first = last = common_level(problem, groups, answer, _guessed(problem, groups, found))
     if first is None or last is None:
         raise ProblemError(_OUT_OF_REACH)
     return last.solution, first.limit
+
+
+def _guessed(problem: Problem, groups: Bools, found: Components) -> float:
+    """What all groups can probably have: 1 where there is no short way to know."""
+    if not problem.expected.any():
+        return _level_in_every_run(problem, groups, found)
+    if problem.mdp.n_pairs > _PROGRAM_PAIRS or not problem.expected[groups].all():
+        return 1.0
+    asked = problem.with_bounds(np.where(groups, _NEXT_TO_NOTHING, problem.at_least))
+    lifted = EndsLP(asked, found, lifted=groups).run()
+    return 1.0 if lifted is None else lifted.objective
 
 
 def _level_in_every_run(problem: Problem, groups: Bools, found: Components) -> float:
