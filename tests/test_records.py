@@ -92,6 +92,33 @@ def test_late_records_do_not_follow():
     assert log.follows.tolist() == [False, True, True, False, True] and log.gaps == 1
 
 
+@pytest.mark.parametrize(
+    ("times", "first", "gaps"),
+    [
+        (["1767225600", "1767229200", "1767232800", "1767236400"], 1767225600, 0),  # seconds, from a CSV file
+        (
+            ["2026-01-01T00:00+01:00", "2026-01-01T00:00Z", "2026-01-01T01:00Z", "2026-01-01T02:00Z"],
+            1767222000,
+            0,
+        ),
+        (["2026-01-01T00:00", "2026-01-01T01:00", "2026-01-01T09:00", "2026-01-01T10:00"], 1767225600, 1),
+    ],
+)
+def test_times_are_numbers_or_dates(times, first, gaps):
+    log = Log.from_table(ROWS | {"state": ["day"] * 4, "next": ["day"] * 4, "time": times})
+    assert log.times[0] == first and log.gaps == gaps and np.diff(log.times).min() == 3600
+
+
+def test_steps_of_trajectories_are_no_times():
+    """The earlier half is that of the first trajectories, not the first steps of all."""
+    rows = {"state": ["a"] * 4, "action": ["x"] * 4, "reward": [0, 1, 2, 3], "next": ["a"] * 4}
+    log = Log.from_table(rows | {"trajectory": ["p", "p", "q", "q"], "time": ["0", "1", "0", "1"]})
+    assert log.rewards[log.earlier(0.5)].tolist() == [0, 1] and log.gaps == 0
+    dated = ["2026-01-01", "2026-01-02"] * 2
+    log = Log.from_table(rows | {"trajectory": ["p", "p", "q", "q"], "time": dated})
+    assert log.rewards[log.earlier(0.5)].tolist() == [0, 2]
+
+
 def test_the_next_state_may_be_that_of_the_next_row():
     rows = {"state": ["a", "b", "a", "b"], "action": ["x", "y", "x", "y"], "reward": [1, 0, 1, 5]}
     log = Log.from_table(rows | {"trajectory": [1, 1, 1, 2]}, columns={"next": None})
@@ -111,6 +138,18 @@ def test_weights_are_equal_records_in_no_order():
     [
         ({k: v for k, v in ROWS.items() if k != "next"}, None, r"no column 'next'"),
         (ROWS | {"reward": [1, 2, "x", 4]}, None, r"row 2 .*reward is 'x', expected a number"),
+        (ROWS | {"reward": [1, None, 3, None]}, None, r"row 1 .*reward is missing; 2 of 4 rows lack it"),
+        (ROWS | {"reward": [1, 2, 1e200, 4]}, None, r"record 2 .*pays 1e\+200, expected at most 1e\+100"),
+        (
+            ROWS | {"time": ["1.1.2026"] * 4},
+            None,
+            r"row 0 .*time is '1.1.2026', .*\n  write dates as 2026-11-19",
+        ),
+        (
+            ROWS | {"time": ["2026-01-01T00:00", *["2026-01-01T00:00Z"] * 3]},
+            None,
+            r"row 0 .*time is '2026-01-01T00:00' without a zone, and others have one",
+        ),
         (ROWS | {"state": ["day", None, "day", "day"]}, None, r"row 1 .*state is missing"),
         (ROWS, {"to": "next"}, r"columns names 'to', expected state, action"),
         (ROWS, {"reward": None}, r"there is no reward, which a record must have"),

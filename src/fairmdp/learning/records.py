@@ -264,7 +264,8 @@ def kept_pairs(whole: Problem, early: Counts, fewest: int) -> Bools:
     refuse(
         "the records come to no end: every state in the earlier half leads to one that was never left",
         f"there are {early.total:,} earlier records of {counted(int((early.per_pair > 0).sum()), 'pair')}",
-        "say how it goes on after the end of an episode: Log.from_trajectories(..., on_terminate='restart')",
+        "say how it goes on after the end of an episode: Log.from_trajectories(..., on_terminate='restart'), "
+        "or a row from the last state of each to the first of the next, with an action such as restart",
     )
 
 

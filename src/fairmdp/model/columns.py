@@ -80,7 +80,9 @@ class Table:
         if numbers.shape == (len(values),) and (k := first(~np.isfinite(numbers))) is None:
             return numbers
         k = k if numbers.ndim == 1 and k is not None else 0
-        what = "is missing" if is_missing(values[k]) else f"is {values[k]!r}, expected a finite number"
+        what = f"is {values[k]!r}, expected a finite number"
+        if is_missing(values[k]):
+            what = f"is missing; {sum(map(is_missing, values))} of {len(values)} rows lack it"
         raise ProblemError(f"{self.place(k)}: {name} {what}")
 
     def _number(self, k: int, value: Any, name: str) -> float:
@@ -106,7 +108,8 @@ def table_of(source: Any) -> Table:
         if names is None:
             raise ProblemError(
                 f"a {type(source).__name__} is not a table\n"
-                "  give a data frame, an Arrow table, a dictionary of columns, or the path of a .csv file"
+                "  give a data frame, an Arrow table, a dictionary of columns, a list of dictionaries, "
+                "or the path of a .csv file"
             )
         columns = {str(name): _listed(source[name]) for name in names}
     return _checked(Table(columns, lambda k: f"row {k} (from 0)"))
@@ -152,8 +155,15 @@ def _header(rows: Iterable[list[str]]) -> list[str]:
         names.pop()
     if not names:
         raise FormatError("there is nothing in it, expected a line with the names of the columns")
-    if len(set(names)) < len(names) or not all(names):
-        raise FormatError("two columns have the same name, or one has none")
+    if odd := next((name for k, name in enumerate(names) if name in names[:k]), None):
+        raise FormatError(
+            f"two columns have the same name, {odd!r}\n  the first line is to name the columns; this one is "
+            f"{', '.join(names[:6])}"
+        )
+    if not all(names):
+        raise FormatError(
+            f"column {names.index('') + 1} has no name\n  the first line is to name the columns"
+        )
     return names
 
 

@@ -78,7 +78,10 @@ class Log(ReadOnly):
         super().__post_init__()
         wild = ~(np.abs(self.rewards) <= LARGEST_REWARD)
         if wild.any():
-            raise ProblemError(f"record {int(wild.argmax())} pays {self.rewards[wild.argmax()]}")
+            raise ProblemError(
+                f"record {int(wild.argmax())} (from 0) pays {self.rewards[wild.argmax()]}, "
+                f"expected at most {LARGEST_REWARD:g}"
+            )
 
     @classmethod
     def from_table(cls, table: Any, *, columns: Mapping[str, str | None] | None = None) -> Log:
@@ -91,7 +94,9 @@ class Log(ReadOnly):
             dictionaries, or the path of a ``.csv`` or ``.parquet`` file. Its columns are state, action,
             reward and next (the next state), and perhaps trajectory (rows of different trajectories do not
             follow each other), time (numbers, or dates as 2026-11-19 or 2026-11-19T08:00; rows are sorted
-            by it) and weight (a whole number: so many equal records, whose order is not known).
+            by it; numbers that begin anew with each trajectory are its steps, and trajectories are as old as
+            their place in the table says) and weight (a whole number: so many equal records, whose order is
+            not known).
         columns
             Which column is what, where the names differ: ``{"next": "to"}``. With ``{"next": None}`` the
             next state is the state of the next row of the trajectory, whose last row is left out.

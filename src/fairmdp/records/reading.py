@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -20,6 +23,7 @@ RESTART = "restart"
 
 _LATE = 1.5  # times the usual step in time, beyond which something is missing between two records
 _MOST_RECORDS = 2**27
+_ZONE = re.compile(r":\d\d.*(Z|[+-]\d\d:?\d\d)$")
 _EPISODE = {"states": ("observations", "states"), "actions": ("actions",), "rewards": ("rewards",)}
 
 
@@ -32,7 +36,7 @@ def log_of(table: Table, columns: Mapping[str, str | None] | None) -> Log:
     action = [text_of(name_of(a)) for a in table.values(named["action"])]
     rewards = table.numbers(named["reward"])
     trajectory = _numbers_of(table, named.get("trajectory"))
-    times = _times(table, named.get("time"))
+    times, anew = _times(table, named.get("time"), trajectory)
     weights = _weights(table, named.get("weight"))
     order = np.arange(table.n_rows) if weights is not None else np.lexsort((times, trajectory))
     if "next" not in named:
@@ -42,9 +46,10 @@ def log_of(table: Table, columns: Mapping[str, str | None] | None) -> Log:
     labels, pairs, s_next = _labelled([(state[n], action[n], following[n]) for n in order.tolist()])
     if weights is not None:
         return _repeated(labels, pairs, s_next, rewards, weights)
-    return _linked(
+    log = _linked(
         labels, pairs, s_next, rewards[order], times[order], trajectory[order], timed="time" in named
     )
+    return replace(log, times=np.arange(float(log.n_records))) if anew else log
 
 
 def log_of_trajectories(trajectories: Iterable[Any], on_terminate: str | None) -> Log:
@@ -112,17 +117,56 @@ def _numbers_of(table: Table, name: str | None) -> Ints:
     return np.array([known.setdefault(value, len(known)) for value in table.values(name)])
 
 
-def _times(table: Table, name: str | None) -> Floats:
-    """Time of each row as a number: what is stated, dates in seconds, else its place, (N,)."""
+def _times(table: Table, name: str | None, trajectory: Ints) -> tuple[Floats, bool]:
+    """Time of each row as a number, dates in seconds, else its place, (N,); and whether all begin anew.
+
+    Numbers that begin with each trajectory where they began with the others are its steps.
+    """
     if name is None:
-        return np.arange(float(table.n_rows))
+        return np.arange(float(table.n_rows)), False
     values = table.values(name)
-    if all(isinstance(value, int | float) for value in values):
-        return table.numbers(name)
+    if not _are_numbers(values):
+        return _dates(table, name, values), False
+    times, begun = table.numbers(name), np.full(int(trajectory.max()) + 1, np.inf)
+    np.minimum.at(begun, trajectory, times)
+    return times, bool(begun.size > 1 and (begun == begun[0]).all())
+
+
+def _are_numbers(values: list[Any]) -> bool:
     try:
+        np.array(values, float)
+    except (TypeError, ValueError):
+        return False
+    return not any(isinstance(value, np.datetime64) for value in values[:1])
+
+
+def _dates(table: Table, name: str, values: list[Any]) -> Floats:
+    """Dates in seconds, (N,)."""
+    zoned = [_has_zone(value) for value in values]
+    if any(zoned) and not all(zoned):
+        k = zoned.index(False)
+        raise ProblemError(f"{table.place(k)}: {name} is {values[k]!r} without a zone, and others have one")
+    try:
+        if any(zoned):
+            return np.array([_moment(value).timestamp() for value in values])
         return np.array(values, dtype="datetime64[us]").astype(np.int64) / 1e6
     except (TypeError, ValueError):
+        pass
+    try:
         return table.numbers(name)
+    except ProblemError as error:
+        raise ProblemError(f"{error}, or a date\n  write dates as 2026-11-19 or 2026-11-19T08:00") from None
+
+
+def _has_zone(value: Any) -> bool:
+    """Whether a time says where on the earth."""
+    if isinstance(value, str):
+        return _ZONE.search(value) is not None
+    return getattr(value, "tzinfo", None) is not None
+
+
+def _moment(value: Any) -> datetime:
+    return datetime.fromisoformat(value) if isinstance(value, str) else value
 
 
 def _weights(table: Table, name: str | None) -> Ints | None:
