@@ -8,9 +8,10 @@ from benchmarks.checks import made
 from scipy.special import chdtrc
 
 from fairmdp import MDP, Log, Quota, learn, record, scenarios
-from fairmdp.records import exchange
+from fairmdp.records import directions, exchange
 
 CHECKS = ["drift", "memory of the state before", "memory of the action before", "likeness to earlier records"]
+OF_REWARDS = ["drift of rewards", "likeness of rewards", "memory of the state before in rewards"]
 
 
 def alarms(log, **beside):
@@ -69,6 +70,51 @@ def test_logs_of_markov_models_raise_no_alarm(kind):
             assert not any(f.alarm for f in findings)
 
 
+def test_rewards_that_vary_are_looked_at_too():
+    log = made("jobs", "markov", 3000, 1, noise=True)
+    findings = log.check()
+    assert [f.check for f in findings if f.p is not None] == CHECKS + OF_REWARDS
+    assert not any(f.alarm for f in findings)
+    some = Log(log.labels, log.pairs, log.s_next, log.rewards * (log.pairs < 30), log.times, log.follows)
+    assert [f.check for f in some.check() if f.p is not None] == CHECKS + OF_REWARDS
+    small = 1e-15 * np.arange(3000)  # as sums are rounded
+    always = Log(log.labels, log.pairs, log.s_next, 1 + 0.1 * log.pairs + small, log.times, log.follows)
+    assert [f.check for f in always.check() if f.p is not None] == CHECKS
+
+
+@pytest.mark.parametrize("near", ["before", "time"])
+def test_the_level_of_what_leads_the_same_way(near):
+    """Permutations of a log have the same distribution as it, so p-values are uniform, or a little larger."""
+    rng, p = np.random.default_rng(5), []
+    for _ in range(80):
+        stratum, label = rng.integers(0, 6, 250), rng.integers(0, 4, 250)
+        cell = 5 * stratum + rng.choice(5, 250, p=[0.5, 0.3, 0.1, 0.07, 0.03])
+        weights = directions.alike(label) if near == "before" else directions.within(8)
+        p.append(directions.common(stratum, exchange.numbers(cell), weights).p)
+    assert np.mean(np.array(p) < 0.1) < 0.16 and np.mean(np.array(p) < 0.5) > 0.25
+    assert min(p) > 1e-4
+
+
+def test_weak_likeness_of_many_pairs_is_found_together():
+    """Forty pairs of 50 records, in each a little: the label moves next states the same way, up or down."""
+    rng, p = np.random.default_rng(6), []
+    stratum, label = np.repeat(np.arange(40), 50), rng.integers(0, 2, 2000)
+    way = rng.choice([-1, 1], 40)[stratum]
+    following = (rng.random(2000) < 0.5 + 0.08 * way * (2 * label - 1)).astype(int)
+    p = directions.common(stratum, 2 * stratum + following, directions.alike(label)).p
+    turned = rng.choice(
+        [-1, 1], (40, 8)
+    )  # with eight labels, of which each pair has its own halves: no direction
+    label = rng.integers(0, 8, 2000)
+    apart = (rng.random(2000) < 0.5 + 0.08 * turned[stratum, label]).astype(int)
+    assert p < 1e-6 < directions.common(stratum, 2 * stratum + apart, directions.alike(label)).p
+
+
+def test_nothing_is_said_where_every_pair_leads_to_one_state():
+    stratum = np.repeat(np.arange(3), 4)
+    assert directions.common(stratum, stratum, directions.within(2)) is None
+
+
 @pytest.mark.parametrize(
     ("name", "kind", "check"),
     [
@@ -76,10 +122,13 @@ def test_logs_of_markov_models_raise_no_alarm(kind):
         ("jobs", "before", "memory of the state before"),
         ("jobs", "hidden", "likeness to earlier records"),
         ("garnet", "lumped", "memory of the state before"),
+        ("garnet", "before", "memory of the state before"),
+        ("garnet", "paid before", "memory of the state before in rewards"),
+        ("three-state", "paid hidden", "likeness of rewards"),
     ],
 )
 def test_logs_of_other_systems_do(name, kind, check):
-    log = made(name, kind, 12_000, 1)
+    log = made(name, kind, 12_000, 1, noise=kind.startswith("paid"))
     assert check in alarms(log)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy as np
 from fairmdp.model.checks import Floats, Ints
 from fairmdp.model.mdp import MDP
 from fairmdp.records import exchange
+from fairmdp.records.directions import Near, alike, common, within
+from fairmdp.records.exchange import numbers
 from fairmdp.records.log import Log
 
 LEVEL = 0.01
@@ -20,7 +23,14 @@ FEWEST = 20
 WINDOWS = (1, 8, 64)
 """Records back for which likeness to earlier ones is looked at."""
 
+BLOCKS = 16
+"""Stretches of the log whose records are compared."""
+
+MOST = 40_000
+"""Records among which common directions are looked for; with more it would take too long."""
+
 _NAMED = 3
+_CLEAR = 1e-6  # p-value with which nothing else needs to be looked at
 _MOST_LABELS = 50  # states before that are told apart along the slow directions
 _MOST_STATES = 1000  # whose eigenvectors are computed
 
@@ -37,8 +47,9 @@ class Finding(NamedTuple):
 
 def check_log(log: Log, *, possible: MDP | None = None) -> tuple[Finding, ...]:
     """Tests and counts of a log; `Log.check` says which."""
-    y = _deviations(log)
-    tests = [_drift(log, y), _state_before(log, y), _action_before(log), _likeness(log, y)]
+    phi = _directions(log)
+    tests = [_drift(log, phi), _state_before(log, phi), _action_before(log), _likeness(log, phi)]
+    tests += _of_rewards(log, phi)
     made = [test for test in tests if test is not None]
     found = [_judged(test, len(made)) for test in made]
     return (*found, *_gaps(log), *_hardly_tried(log), *_impossible(log, possible))
@@ -46,7 +57,8 @@ def check_log(log: Log, *, possible: MDP | None = None) -> tuple[Finding, ...]:
 
 class _Test(NamedTuple):
     check: str
-    what: str  # what follows ... , where it is so
+    what: str  # "what follows"
+    does: str  # where it is so
     p: float
     z: Floats  # of each stratum, where they were told apart
     strata: list[str]
@@ -56,41 +68,55 @@ def _judged(test: _Test, looks: int) -> Finding:
     """The finding of a test, its p-value corrected for the number of tests."""
     p = min(looks * test.p, 1.0)
     if p > LEVEL:
-        return Finding(test.check, f"what follows does not seem to {test.what} (p = {p:.2g})", p, alarm=False)
+        words = f"{test.what} does not seem to {test.does} (p = {p:.2g})"
+        return Finding(test.check, words, p, alarm=False)
     told_apart = test.z.size == len(test.strata)
     worst = np.argsort(-test.z)[:_NAMED].tolist() if told_apart else []
     where = ", ".join(test.strata[k] for k in worst if test.z[k] > 2)
     at = f", most of all after {where}" if where else ""
-    return Finding(test.check, f"what follows seems to {test.what}{at} ({_p_text(p)})", p, alarm=True)
+    return Finding(test.check, f"{test.what} seems to {test.does}{at} ({_p_text(p)})", p, alarm=True)
 
 
 def _p_text(p: float) -> str:
     return "p below 1e-9" if p < 1e-9 else f"p = {p:.1g}"
 
 
-def _drift(log: Log, y: Floats) -> _Test | None:
-    """Next states of each pair in the earlier half of the records against the later half."""
+_FOLLOWS, _PAID = "what follows", "what is paid"
+_CHANGES, _STATE_BEFORE, _ACTION_BEFORE, _ALIKE = (
+    "change over time",
+    "depend on the state before",
+    "depend on the action before",
+    "be alike at records near each other, as if the state lacked something that lasts",
+)
+
+
+def _drift(log: Log, phi: Floats) -> _Test | None:
+    """Next states of each pair in the earlier half of the records against the later half, and in blocks."""
     if not log.ordered:
         return None
-    late = ~log.earlier(0.5)
-    found = exchange.table(_numbers(log.pairs), late.astype(np.int64), log.s_next)
-    along = exchange.against(_numbers(log.pairs), y, late[:, None].astype(float))
-    return _either("drift", "change over time", (found, _pairs(log, log.pairs)), (along, []))
+    pairs, late = numbers(log.pairs), _late(log)
+    found = exchange.table(pairs, late, log.s_next)
+    along = _against(log, np.arange(log.n_records), late, phi, [np.arange(2.0)[:, None]])
+    some = _spread(np.argsort(log.times, kind="stable"))
+    block = np.arange(some.size) * BLOCKS // some.size
+    return _either(
+        "drift", _FOLLOWS, _CHANGES, (found, _pairs(log, log.pairs)), *along,
+        beside=lambda: _common(log, log.pairs[some], some, alike(block)),
+    )  # fmt: skip
 
 
-def _state_before(log: Log, y: Floats) -> _Test | None:
+def _state_before(log: Log, phi: Floats) -> _Test | None:
     """Next states of each pair against the state before."""
     n = np.flatnonzero(log.follows)
     if not n.size:
         return None
-    before, strata = log.labels.s_of[log.pairs[n - 1]], log.pairs[n]
-    found = exchange.table(_numbers(strata), before, log.s_next[n])
-    labels = [_directions(log)[before]]
-    if log.labels.n_states <= _MOST_LABELS:
-        labels.append((before[:, None] == np.arange(log.labels.n_states)).astype(float))
-    along = [(exchange.against(_numbers(strata), y[n], label), list[str]()) for label in labels]
-    words = "depend on the state before"
-    return _either("memory of the state before", words, (found, _pairs(log, strata)), *along)
+    strata, before, some = log.pairs[n], log.labels.s_of[log.pairs[n - 1]], _spread(n)
+    found = exchange.table(numbers(strata), before, log.s_next[n])
+    along = _against(log, n, before, phi, _told(log, phi))
+    return _either(
+        "memory of the state before", _FOLLOWS, _STATE_BEFORE, (found, _pairs(log, strata)), *along,
+        beside=lambda: _common(log, _spread(strata), some, alike(numbers(_spread(before)))),
+    )  # fmt: skip
 
 
 def _action_before(log: Log) -> _Test | None:
@@ -98,49 +124,123 @@ def _action_before(log: Log) -> _Test | None:
     n = np.flatnonzero(log.follows)
     if not n.size:
         return None
-    before = log.pairs[n - 1]
+    before, some = log.pairs[n - 1], _spread(n)
     strata = log.pairs[n] * log.labels.n_states + log.labels.s_of[before]
-    found = exchange.table(_numbers(strata), before, log.s_next[n])
+    found = exchange.table(numbers(strata), before, log.s_next[n])
     names = _pairs(log, np.unique(strata) // log.labels.n_states, once=False)
-    return _either("memory of the action before", "depend on the action before", (found, names))
+    return _either(
+        "memory of the action before", _FOLLOWS, _ACTION_BEFORE, (found, names),
+        beside=lambda: _common(log, _spread(strata), some, alike(numbers(_spread(before)))),
+    )  # fmt: skip
 
 
-def _likeness(log: Log, y: Floats) -> _Test | None:
+def _likeness(log: Log, phi: Floats) -> _Test | None:
     """Whether what follows is more alike at records near each other: what lasts is not in the state."""
     if not log.ordered:
         return None
-    order = np.argsort(log.pairs, kind="stable")
-    stratum, following = _numbers(log.pairs)[order], log.s_next[order]
-    names = _pairs(log, log.pairs)
-    visits = [(exchange.likeness(stratum, following, window), names) for window in WINDOWS]
-    near = [(exchange.lasting(_numbers(log.pairs), y, window), list[str]()) for window in WINDOWS]
-    words = "be alike at records near each other, as if the state lacked something that lasts"
-    return _either("likeness to earlier records", words, *visits, *near)
+    pairs, order = numbers(log.pairs), np.argsort(log.pairs, kind="stable")
+    names, last = _pairs(log, log.pairs), np.arange(log.n_records)[-MOST:]
+    visits = [(exchange.likeness(pairs[order], log.s_next[order], window), names) for window in WINDOWS]
+    near = [
+        (exchange.lasting(pairs, along[:, None], window), list[str]())
+        for window in WINDOWS
+        for along in phi[log.s_next].T
+    ]
+    return _either(
+        "likeness to earlier records", _FOLLOWS, _ALIKE, *visits, *near,
+        beside=lambda: _common(log, log.pairs[last], last, within(WINDOWS[-1])),
+    )  # fmt: skip
 
 
-def _either(check: str, words: str, *found: tuple[exchange.Outcome | None, list[str]]) -> _Test | None:
-    """The clearest of several outcomes, its p-value corrected for their number."""
+def _of_rewards(log: Log, phi: Floats) -> list[_Test | None]:
+    """Drift, memory of the state before and likeness of what pairs and next states pay, where that varies."""
+    of = numbers(log.pairs * log.labels.n_states + log.s_next)
+    ranks, varies = exchange.ranked(of, log.rewards)
+    if not varies.any():
+        return []
+
+    def along(n: Ints, label: Floats) -> tuple[exchange.Outcome | None, list[str]]:
+        return exchange.against(numbers(of[n]), ranks[n, None], label), []
+
+    every, after = np.flatnonzero(varies), np.flatnonzero(varies & log.follows)
+    tests: list[_Test | None] = []
+    if log.ordered:
+        late = _late(log)[every, None].astype(float)
+        lasting = [
+            (exchange.lasting(numbers(of[every]), ranks[every, None], window), list[str]())
+            for window in WINDOWS
+        ]
+        tests += [
+            _either("drift of rewards", _PAID, _CHANGES, along(every, late)),
+            _either("likeness of rewards", _PAID, _ALIKE, *lasting),
+        ]
+    if after.size:
+        before = log.labels.s_of[log.pairs[after - 1]]
+        told = [along(after, label[before]) for label in _told(log, phi)]
+        tests.append(_either("memory of the state before in rewards", _PAID, _STATE_BEFORE, *told))
+    return tests
+
+
+def _either(
+    check: str,
+    what: str,
+    does: str,
+    *found: tuple[exchange.Outcome | None, list[str]],
+    beside: Callable[[], exchange.Outcome | None] | None = None,
+) -> _Test | None:
+    """The clearest of several outcomes, its p-value corrected for their number.
+
+    ``beside`` takes longer than the others, and is looked at where they are not clear.
+    """
     there = [(outcome, names) for outcome, names in found if outcome is not None]
     if not there:
         return None
+    looks = len(there) + (beside is not None)
+    if beside is not None and min(outcome.p for outcome, _ in there) > _CLEAR:
+        other = beside()
+        there += [] if other is None else [(other, [])]
     best, names = min(there, key=lambda each: each[0].p)
-    return _Test(check, words, min(len(there) * best.p, 1.0), best.z, names)
+    return _Test(check, what, does, min(looks * best.p, 1.0), best.z, names)
 
 
-def _numbers(values: Ints) -> Ints:
-    """Values as numbers from 0, in their order."""
-    return np.asarray(np.unique(values, return_inverse=True)[1])
+def _common(log: Log, strata: Ints, n: Ints, near: Near) -> exchange.Outcome | None:
+    """Whether records n, of such strata, lead the same way where they are near each other."""
+    return common(numbers(strata), numbers(log.pairs[n] * log.labels.n_states + log.s_next[n]), near)
+
+
+def _spread(n: Ints) -> Ints:
+    """Not too many of the records, spread evenly."""
+    return n[:: -(-n.size // MOST)]
+
+
+def _late(log: Log) -> Ints:
+    return (~log.earlier(0.5)).astype(np.int64)
+
+
+def _told(log: Log, phi: Floats) -> list[Floats]:
+    """States as numbers, (S, m): along the slow directions, and each for itself where they are few."""
+    S = log.labels.n_states
+    return [phi, np.eye(S)] if S <= _MOST_LABELS else [phi]
+
+
+def _against(
+    log: Log, n: Ints, label: Ints, phi: Floats, told: list[Floats]
+) -> list[tuple[exchange.Outcome | None, list[str]]]:
+    """Where records n led along the slow directions, against labels as numbers; equal records count once."""
+    S, n_labels = log.labels.n_states, told[0].shape[0]
+    kind = (log.pairs[n] * n_labels + label) * S + log.s_next[n]
+    number = numbers(kind)
+    times = np.bincount(number)
+    each = np.empty(times.size, np.int64)
+    each[number] = kind
+    pairs, y = numbers(each // (S * n_labels)), phi[each % S]
+    label = each // S % n_labels
+    return [(exchange.against(pairs, y, numbers_of[label], times), []) for numbers_of in told]
 
 
 def _pairs(log: Log, pairs: Ints, *, once: bool = True) -> list[str]:
     """Names of the pairs, ascending."""
     return [log.labels.pair_name(i) for i in (np.unique(pairs) if once else pairs).tolist()]
-
-
-def _deviations(log: Log) -> Floats:
-    """Where each record led along the slow directions, (N, d)."""
-    phi = _directions(log)
-    return np.asarray(phi[log.s_next] / np.maximum(phi[log.s_next].std(axis=0), 1e-12))
 
 
 def _directions(log: Log) -> Floats:
@@ -151,7 +251,8 @@ def _directions(log: Log) -> Floats:
     seen = np.zeros((S, S))
     np.add.at(seen, (log.labels.s_of[log.pairs], log.s_next), 1.0)
     seen[np.arange(S), np.arange(S)] += seen.sum(axis=1) == 0
-    return exchange.slow_directions(seen / seen.sum(axis=1, keepdims=True))
+    phi = exchange.slow_directions(seen / seen.sum(axis=1, keepdims=True))
+    return np.asarray(phi / np.maximum(phi[log.s_next].std(axis=0), 1e-12))
 
 
 def _gaps(log: Log) -> list[Finding]:

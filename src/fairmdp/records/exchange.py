@@ -29,9 +29,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import chdtrc, gammaincc, ndtr
 
-from fairmdp.model.checks import Floats, Ints
+from fairmdp.model.checks import Bools, Floats, Ints
 
 _LEAST_VARIANCE = 1e-12
+_ROUNDING = 1e-9  # deviation, relative to their size, of numbers that are all the same
+_SPARSE = 8  # largest value, relative to their number, up to which values are counted and not sorted
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,15 +50,16 @@ def table(stratum: Ints, label: Ints, following: Ints, times: Ints | None = None
     ``times`` says how many equal records each entry stands for; by default one.
     """
     n = np.bincount(stratum, times).astype(float)
-    rows, row = np.unique(np.stack([stratum, label]), axis=1, return_inverse=True)
-    columns, column = np.unique(np.stack([stratum, following]), axis=1, return_inverse=True)
-    row_n, column_n = np.bincount(row.ravel(), times), np.bincount(column.ravel(), times)
-    cells, cell = np.unique(np.stack([row.ravel(), column.ravel()]), axis=1, return_inverse=True)
-    seen = np.bincount(cell.ravel(), times)
-    of = rows[0][cells[0]]
-    expected = row_n[cells[0]] * column_n[cells[1]] / n[of]
+    of_rows, row = _within(stratum, label)
+    of_columns, column = _within(stratum, following)
+    row_n, column_n = np.bincount(row, times), np.bincount(column, times)
+    row_of, cell = _within(row, column)
+    column_of = np.zeros(row_of.size, np.int64)
+    column_of[cell] = column
+    seen, of = np.bincount(cell, times), of_rows[row_of]
+    expected = row_n[row_of] * column_n[column_of] / n[of]
     chi2 = np.bincount(of, seen**2 / expected, minlength=n.size) - n
-    mean, variance = _nass(n, _side(n, rows[0], row_n), _side(n, columns[0], column_n))
+    mean, variance = _nass(n, _side(n, of_rows, row_n), _side(n, of_columns, column_n))
     told = variance > _LEAST_VARIANCE
     if not told.any():
         return None
@@ -74,9 +77,10 @@ def likeness(stratum: Ints, following: Ints, window: int) -> Outcome | None:
     place = np.arange(stratum.size) - np.searchsorted(stratum, stratum)  # of a visit, in its stratum
     joins = np.minimum(place, window) + np.minimum(n[stratum] - 1 - place, window)
     edges, meeting = np.bincount(stratum, joins) / 2, np.bincount(stratum, joins * (joins - 1))
-    columns, times = np.unique(np.stack([stratum, following]), axis=1, return_counts=True)
-    two, three, four = (_falling(columns[0], times, k, n.size) for k in (2, 3, 4))
-    squares = np.bincount(columns[0], _falls(times, 2) ** 2, minlength=n.size)
+    of_columns, column = _within(stratum, following)
+    times = np.bincount(column)
+    two, three, four = (_falling(of_columns, times, k, n.size) for k in (2, 3, 4))
+    squares = np.bincount(of_columns, _falls(times, 2) ** 2, minlength=n.size)
     p2, p3 = _part(two, n, 2), _part(three, n, 3)
     p22 = _part(four + two**2 - squares, n, 4)
     mean = edges * p2
@@ -86,20 +90,21 @@ def likeness(stratum: Ints, following: Ints, window: int) -> Outcome | None:
         return None
     z = np.where(told, (equal - mean) / np.sqrt(np.where(told, variance, 1.0)), 0.0)
     # Pieces of `window` visits are nearly independent, and each counts like a chi-square over the columns.
-    pieces = (n / window * (np.bincount(columns[0], minlength=n.size) - 1))[told].sum()
+    pieces = (n / window * (np.bincount(of_columns, minlength=n.size) - 1))[told].sum()
     skew = math.sqrt(8 / max(pieces, 1.0))
     return Outcome(_above(equal[told].sum(), mean[told].sum(), variance[told].sum(), skew), z)
 
 
-def against(stratum: Ints, y: Floats, labels: Floats) -> Outcome | None:
-    """Deviations of what followed, (N, d), against numbers known before, (N, m)."""
+def against(stratum: Ints, y: Floats, labels: Floats, times: Ints | None = None) -> Outcome | None:
+    """Deviations of what followed, (N, d), against numbers known before, (N, m); ``times`` as in `table`."""
     if not y.size or not labels.size:
         return None
-    n = np.bincount(stratum)
-    y, labels = _centred(stratum, y), _centred(stratum, labels)
+    n = np.bincount(stratum, times)
+    roots = np.sqrt(np.ones(stratum.size) if times is None else times)[:, None]
+    y, labels = (roots * _centred(stratum, values, times) for values in (y, labels))
     T = (y.T @ labels).ravel()
-    of_y = _products(stratum, n, y) / np.maximum(n - 1, 1)[:, None, None]  # (strata, d, d)
-    covariance = np.einsum("sab,sjk->ajbk", of_y, _products(stratum, n, labels), optimize=True)
+    of_y = _products(stratum, y) / np.maximum(n - 1, 1)[:, None, None]  # (strata, d, d)
+    covariance = np.einsum("sab,sjk->ajbk", of_y, _products(stratum, labels), optimize=True)
     covariance = covariance.reshape(T.size, T.size)
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
     kept = values > 1e-9 * max(values.max(initial=0.0), _LEAST_VARIANCE)
@@ -110,9 +115,26 @@ def against(stratum: Ints, y: Floats, labels: Floats) -> Outcome | None:
     )
 
 
-def _products(stratum: Ints, n: Ints, values: Floats) -> Floats:
+def numbers(values: Ints) -> Ints:
+    """Values, at least 0, as numbers from 0 in their order."""
+    if values.size and int(values.max()) > _SPARSE * values.size:
+        return np.asarray(np.unique(values, return_inverse=True)[1])
+    there = np.bincount(values) > 0
+    return np.asarray((np.cumsum(there) - 1)[values])
+
+
+def _within(stratum: Ints, values: Ints) -> tuple[Ints, Ints]:
+    """What each stratum has of the values: the stratum of each such cell, and the cell of each record."""
+    cell = numbers(stratum * (int(values.max(initial=0)) + 1) + values)
+    of = np.zeros(int(cell.max(initial=-1)) + 1, np.int64)
+    of[cell] = stratum
+    return of, cell
+
+
+def _products(stratum: Ints, values: Floats) -> Floats:
     """Sum of ``v v'`` over the rows v of each stratum, (strata, m, m)."""
-    parts = np.split(values[np.argsort(stratum, kind="stable")], np.cumsum(n)[:-1])
+    ends = np.cumsum(np.bincount(stratum))[:-1]
+    parts = np.split(values[np.argsort(stratum, kind="stable")], ends)
     return np.array([part.T @ part for part in parts])
 
 
@@ -133,6 +155,21 @@ def lasting(stratum: Ints, y: Floats, window: int) -> Outcome | None:
     return Outcome(float(ndtr(-(y * before).sum() / np.sqrt(spread.sum()))), np.zeros(0))
 
 
+def ranked(stratum: Ints, values: Floats) -> tuple[Floats, Bools]:
+    """Ranks of values beside their stratum, from -0.5 to 0.5, and whether values vary in it at all.
+
+    Ties have the same rank. Of outliers nothing is left but that they are the first or the last.
+    """
+    n = np.bincount(stratum)
+    y = _centred(stratum, values[:, None])[:, 0]
+    deviation = np.sqrt(np.bincount(stratum, y**2) / np.maximum(n - 1, 1))
+    size = np.bincount(stratum, np.abs(values)) / n
+    varies = deviation > _ROUNDING * size
+    y = np.where(varies[stratum], y / np.where(varies, deviation, 1.0)[stratum], 0.0)
+    _, tie, times = np.unique(np.round(y, 9), return_inverse=True, return_counts=True)
+    return ((np.cumsum(times) - times / 2) / y.size - 0.5)[tie], varies[stratum]
+
+
 def slow_directions(chain: Floats, most: int = 3) -> Floats:
     """The slowest eigenvectors of a chain but the constant one, as real columns, (S, at most ``most``)."""
     values, vectors = np.linalg.eig(chain)
@@ -143,10 +180,10 @@ def slow_directions(chain: Floats, most: int = 3) -> Floats:
     return np.array(found[:most]).reshape(-1, chain.shape[0]).T
 
 
-def _centred(stratum: Ints, values: Floats) -> Floats:
+def _centred(stratum: Ints, values: Floats, times: Ints | None = None) -> Floats:
     """Values less their means over the strata, (N, d)."""
-    n = np.bincount(stratum)
-    means = np.array([np.bincount(stratum, column) / n for column in values.T]).reshape(-1, n.size).T
+    n, weight = np.bincount(stratum, times), 1 if times is None else times
+    means = np.array([np.bincount(stratum, weight * column) / n for column in values.T]).reshape(-1, n.size).T
     return np.asarray(values - means[stratum])
 
 

@@ -176,8 +176,8 @@ class Log(ReadOnly):
         -------
         tuple of Finding
             Each with a sentence. Of tests (of drift over time, of memory of the state and of the action
-            before, of likeness to earlier records) with a p-value that is corrected for their number, and an
-            alarm where that is below 0.01.
+            before, of likeness to earlier records; where rewards are noisy, of theirs, too) with a p-value
+            that is corrected for their number, and an alarm where that is below 0.01.
 
         Examples
         --------
@@ -185,8 +185,8 @@ class Log(ReadOnly):
         >>> for finding in record(scenarios.three_state().mdp, steps=2000, seed=1).check():
         ...     print(finding.sentence)
         what follows does not seem to change over time (p = 1)
-        what follows does not seem to depend on the state before (p = 0.031)
-        what follows does not seem to depend on the action before (p = 1)
+        what follows does not seem to depend on the state before (p = 0.041)
+        what follows does not seem to depend on the action before (p = 0.88)
         what follows does not seem to be alike at records near each other, as if the state lacked
         something that lasts (p = 1)
         """
