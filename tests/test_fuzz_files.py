@@ -11,7 +11,7 @@ from test_explicit import DRN, PRISM, written
 from test_io import CLINIC, npy, odd_names, rezip
 
 from fairmdp import FairMDPError, FormatError, load, save
-from fairmdp.mirror.checkpoint import Checkpoint
+from fairmdp.mirror.runs import Checkpoint
 from fairmdp.model.mdp import MDP
 
 pytestmark = pytest.mark.fuzz

@@ -18,8 +18,7 @@ from web_server import served
 
 import fairmdp as fm
 from fairmdp.web.api import BadRequestError, RequestHandler
-from fairmdp.web.half_open import Tuning, impatient_protocol
-from fairmdp.web.security import Guard
+from fairmdp.web.security import Guard, Tuning, impatient_protocol
 from fairmdp.web.server import static_files
 from fairmdp.web.tasks import OpenProblems, Request, Source
 from fairmdp.workers import worker

@@ -38,7 +38,7 @@ from fairmdp.cli import main
 from fairmdp.frontiers import frontier_grid
 from fairmdp.solution.solution import Remark
 from fairmdp.solvers.auto import choose
-from fairmdp.views.conflict import nearest_quotas
+from fairmdp.views.sentences import nearest_quotas
 from fairmdp.views.text import solution_text
 
 THREE = scenarios.three_state()

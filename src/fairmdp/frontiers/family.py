@@ -28,6 +28,7 @@ _BOUNDS = "at_least", "at_most"
 _ROOMS = (0.0, 2e-9, 1e-7)  # shares by which the last value may stay away from what components allow
 _NO_FACTOR = "the caps alone cannot be met, whatever the factor"
 _OTHERS = "the other quotas cannot be met by themselves; see solve() for the reason"
+
 _HALVINGS = 40
 _NEAR = 3e-9  # parts of the whole interval, in a search for the last value
 

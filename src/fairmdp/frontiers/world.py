@@ -19,6 +19,7 @@ from fairmdp.world.plan import WorldPlan
 from fairmdp.world.world import World
 
 _EVEN = 11  # values where none were given
+
 _OF_PLAN = {
     "fair": "fair", "fair, in a fixed order": "fair_id", "index at fair prices": "index",
     "fixed order (ID)": "id", "greedy": "greedy",

@@ -52,6 +52,7 @@ _VERSION = 1
 _INDEX = "index.json"
 _GZIP, _XZ = b"\x1f\x8b\x08", b"\xfd7zXZ\x00"
 _NO_LABEL = "__NOLABEL__"  # what Storm calls the action of a choice without one
+
 _FOLDER = "valuations/states"
 _SIZES = {"bool": 1, "int": 64, "uint": 64, "double": 64, "string": 64, "rational": 128}
 

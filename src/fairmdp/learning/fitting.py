@@ -23,6 +23,7 @@ from fairmdp.model.problem import Problem
 _PASSES = 2  # times that the margin is computed at the policy of the last one
 _HALVINGS = 10  # of the margin, where the whole of it cannot be met
 GAIN = Gain()
+
 FIRST = 50  # samples of every pair before any are steered; fewer miss rare successors
 _STEERED = 0.9  # share of the samples that goes where the errors are; the rest is spread evenly
 _ACCURACY = 0.01  # of the rewards' span and of each quota: what the allocation aims at for a fixed budget

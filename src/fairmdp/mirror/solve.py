@@ -27,9 +27,8 @@ from fairmdp.certificate.restated import by_uniform_steps
 from fairmdp.chains.policy import policy_of
 from fairmdp.deadline import Stop
 from fairmdp.errors import ProblemError, SimulatorError
-from fairmdp.mirror.checkpoint import Checkpoint
 from fairmdp.mirror.polytope import QuotaPolytope
-from fairmdp.mirror.runs import Arrays, BatchRun, KernelRun, model_run
+from fairmdp.mirror.runs import Arrays, BatchRun, Checkpoint, KernelRun, model_run
 from fairmdp.mirror.steps import Steps, pilot_steps
 from fairmdp.model.checks import Floats, ReadOnly, check_count
 from fairmdp.model.mdp import MDP

@@ -280,6 +280,7 @@ _WITH_NUMBERS: dict[str, Callable[[list[float]], Objective]] = {
     "atkinson": lambda numbers: atkinson(_one("atkinson", numbers)),
     "gini": gini,
 }
+
 PRINCIPLES = ("utilitarian", "nash", "alpha=2", "gini", "leximin", "max-min")
 """What `compare` shows side by side: from no care for the worst-off to nothing but it."""
 

@@ -34,8 +34,15 @@ from fairmdp.model.checks import (
 )
 from fairmdp.model.conditional import Condition, ConditionalShare
 from fairmdp.model.mdp import MDP
-from fairmdp.model.quota import Counted, Quota, checked_quotas, counted_by
-from fairmdp.model.quota_rows import check_names, check_sets, refuse_twins
+from fairmdp.model.quota import (
+    Counted,
+    Quota,
+    check_names,
+    check_sets,
+    checked_quotas,
+    counted_by,
+    refuse_twins,
+)
 from fairmdp.model.weights import Units, as_shares
 
 _ROWS = ("mdp", "names", "weights", "over_states", "expected", "conditions", "weighted", "_scaled")

@@ -20,6 +20,7 @@ from fairmdp.model.transitions import ROW_SUM_TOL, SINGLE_SUM_TOL
 Actions = Callable[[Any], Iterable[Hashable]] | Collection[Hashable]
 Step = Callable[[Any, Any], Any]
 Progress = Callable[[dict[str, float]], None]
+
 SHOW_EVERY = 0.5
 """Seconds between two reports of progress."""
 

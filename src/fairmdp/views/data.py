@@ -24,10 +24,9 @@ from fairmdp.model.time import spanned
 from fairmdp.model.weights import Units
 from fairmdp.solution.file import plain, solution_to_dict
 from fairmdp.solution.solution import Solution, Status, slacks
-from fairmdp.views.conflict import infeasible_data
 from fairmdp.views.ends import ends_data, meaning_data, seen_ends, starts_data
 from fairmdp.views.policy import GRAPH_STATES, graph_data, policies_data
-from fairmdp.views.sentences import method_text, note_texts
+from fairmdp.views.sentences import infeasible_data, method_text, note_texts
 
 if TYPE_CHECKING:  # a small solve does without them
     from fairmdp.certificate import Readout, Verdict

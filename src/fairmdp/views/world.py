@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from fairmdp.frontiers import WorldComparison, WorldFrontier
 
 _MOST = 5  # components that are named
+
 _QUANTILES = (0.0, 0.05, 0.5, 0.95, 1.0)
 _PRICED = 1e-9  # a lower price is none
 _CHANGED = 1e-6  # of the mean reward: a smaller change is none

@@ -19,8 +19,7 @@ from starlette.types import ASGIApp
 
 from fairmdp.errors import FairMDPError
 from fairmdp.web.api import BadRequestError, BusyError, RequestHandler
-from fairmdp.web.half_open import impatient_protocol
-from fairmdp.web.security import Guard, TooLargeError, is_loopback
+from fairmdp.web.security import Guard, TooLargeError, impatient_protocol, is_loopback
 from fairmdp.web.tasks import Source
 
 _TYPES = {
