@@ -8,15 +8,13 @@ apart by the version of their format: ``fairmdp`` or ``fairmdp_world``.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from os import PathLike
 from types import ModuleType
 
 from fairmdp import io
 from fairmdp.errors import FormatError, ProblemError
-from fairmdp.files import naming, read_bytes
-from fairmdp.io.toml_text import MAX_BYTES
+from fairmdp.files import naming
 from fairmdp.model.columns import SPREADSHEETS
 from fairmdp.model.problem import Problem
 from fairmdp.npz import member_in
@@ -34,7 +32,6 @@ _FORMATS = {
 _WORLD_FORMATS = {".toml": "toml_world", ".npz": "npz_world"}
 _WRITTEN = {ending: _FORMATS[ending] for ending in (".toml", ".npz", ".tra", ".drn")}
 _CHOOSING = (".tra", ".drn", ".umb")
-_HEAD_OF_WORLD = re.compile(rb"^\s*fairmdp_world\s*=", re.MULTILINE)
 TABLES = (".csv", ".tsv", ".parquet")
 LANGUAGES = (".prism", ".nm", ".pm", ".sm", ".jani")
 
@@ -124,7 +121,7 @@ def is_world(path: str | PathLike[str]) -> bool:
     try:
         if ending == ".npz":
             return member_in(path, (io.npz_world.VERSION_MEMBER, "fairmdp")) == io.npz_world.VERSION_MEMBER
-        return ending == ".toml" and _HEAD_OF_WORLD.search(read_bytes(path, MAX_BYTES)) is not None
+        return ending == ".toml" and io.toml_world.is_in(path)
     except FormatError:
         return False
 

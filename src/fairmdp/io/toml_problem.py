@@ -38,8 +38,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -47,24 +46,12 @@ from scipy.sparse import csr_array
 from fairmdp.errors import FormatError
 from fairmdp.files import read_bytes, write_bytes
 from fairmdp.io.explicit_model import choices
-from fairmdp.io.toml_text import (
-    MAX_BYTES,
-    Place,
-    checked,
-    inline,
-    key_text,
-    misfit,
-    parsed,
-    place_text,
-    shown,
-)
-from fairmdp.model.checks import Floats, there_are
+from fairmdp.io.toml_schema import ProblemFile
+from fairmdp.io.toml_text import MAX_BYTES, Names, Place, checked, inline, key_text, misfit, number, shown
+from fairmdp.model.checks import Floats
 from fairmdp.model.mdp import MDP
 from fairmdp.model.problem import Problem
 from fairmdp.model.quota import Quota
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel
 
 VERSION = 1
 
@@ -74,8 +61,7 @@ MAX_TRANSITIONS = 20_000
 
 def read(path: str, *, max_bytes: int = MAX_BYTES) -> Problem:
     """Read a problem; the message of an error begins with the field."""
-    raw = parsed(read_bytes(path, max_bytes))
-    return _Reader(checked(raw, "fairmdp", VERSION, "problem", _schema)).problem()
+    return _problem(checked(read_bytes(path, max_bytes), ProblemFile, "fairmdp", VERSION, "problem"))
 
 
 def write(problem: Problem, path: str, *, max_transitions: int = MAX_TRANSITIONS) -> None:
@@ -89,159 +75,78 @@ def write(problem: Problem, path: str, *, max_transitions: int = MAX_TRANSITIONS
     write_bytes(path, "".join(_pieces(problem)).encode())
 
 
-@cache
-def _schema() -> type[BaseModel]:
-    from pydantic import BaseModel, ConfigDict, Field
-
-    class Strict(BaseModel):
-        model_config = ConfigDict(strict=True, extra="forbid")
-
-    class Pair(Strict):
-        reward: float
-        rewards: dict[str, float] | None = None
-        to: dict[str, float]
-        duration: float | None = None
-
-    class QuotaTable(Strict):
-        name: str
-        states: list[str] | None = None
-        pairs: list[Annotated[list[str], Field(min_length=2, max_length=2)]] | None = None
-        at_least: float | None = None
-        at_most: float | None = None
-        weights: dict[str, Any] | None = None
-        of: list[str] | None = None
-        expected: bool = False
-
-    class File(Strict):
-        fairmdp: int
-        states: list[str] | None = None
-        initial: Any = None
-        time_unit: str | None = None
-        model: dict[str, dict[str, Pair]]
-        quotas: list[QuotaTable] | None = None
-
-    return File
+def _problem(file: ProblemFile) -> Problem:
+    """The problem of a validated file."""
+    names = Names((), file.states, file.model, "there is")
+    places, tables = zip(*names.tables(), strict=True)
+    columns = [
+        names.state((*place, "to", target), target)
+        for place, table in zip(places, tables, strict=True)
+        for target in table.to
+    ]
+    data = np.array([p for table in tables for p in table.to.values()], dtype=np.float64)
+    indptr = np.cumsum([0, *(len(table.to) for table in tables)])
+    mdp = MDP(
+        csr_array((data, np.array(columns, np.int64), indptr), shape=(len(tables), len(names.states))),
+        [table.reward for table in tables],
+        [names.numbers[state] for state, _ in names.pairs],
+        states=names.states,
+        actions=[action for _, action in names.pairs],
+        initial=_initial(file.initial, names),
+        rewards=_named_rewards(tables),
+        durations=_durations(names),
+        time_unit=file.time_unit,
+    )
+    return Problem(mdp, [_quota(("quotas", k), table, names) for k, table in enumerate(file.quotas or ())])
 
 
-class _Reader:
-    """From the validated content of a file to a problem, while names can still be told by their place."""
-
-    def __init__(self, file: Any) -> None:
-        self._file, self._model = file, file.model
-        self._order = self._state_order()
-        self._numbers = {name: s for s, name in enumerate(self._order)}
-
-    def problem(self) -> Problem:
-        """Return the problem."""
-        file, model = self._file, self._model
-        pairs = [(state, action) for state in self._order for action in model[state]]
-        tables = [model[state][action] for state, action in pairs]
-        columns = [
-            self._state(target, ("model", *pair, "to", target))
-            for pair, table in zip(pairs, tables, strict=True)
-            for target in table.to
-        ]
-        data = np.array([p for table in tables for p in table.to.values()], dtype=np.float64)
-        indptr = np.cumsum([0, *(len(table.to) for table in tables)])
-        mdp = MDP(
-            csr_array((data, np.array(columns, np.int64), indptr), shape=(len(pairs), len(self._order))),
-            [table.reward for table in tables],
-            [self._numbers[state] for state, _ in pairs],
-            states=self._order,
-            actions=[action for _, action in pairs],
-            initial=self._initial(),
-            rewards=_named_rewards(tables),
-            durations=self._durations(pairs),
-            time_unit=file.time_unit,
-        )
-        return Problem(mdp, [self._quota(("quotas", k), table) for k, table in enumerate(file.quotas or ())])
-
-    def _initial(self) -> Floats | None:
-        """Where it starts: one state by name, or a table of probabilities."""
-        given = self._file.initial
-        if given is None:
-            return None
-        if isinstance(given, str):
-            given = {self._order[self._state(given, ("initial",))]: 1.0}
-        if not isinstance(given, dict):
-            raise misfit(("initial",), f"expected a state or a table of probabilities, got {shown(given)}")
-        initial = np.zeros(len(self._order))
-        for name, p in given.items():
-            if type(p) not in (int, float):
-                raise misfit(("initial", name), f"expected a number, got {shown(p)}")
-            initial[self._state(name, ("initial", name))] = p
+def _initial(given: Any, names: Names) -> Floats | None:
+    """Where it starts: one state by name, or a table of probabilities."""
+    if given is None:
+        return None
+    initial = np.zeros(len(names.states))
+    if isinstance(given, str):
+        initial[names.state(("initial",), given)] = 1.0
         return initial
+    if not isinstance(given, dict):
+        raise misfit(("initial",), f"expected a state or a table of probabilities, got {shown(given)}")
+    for name, p in given.items():
+        initial[names.state(("initial", name), name)] = number(("initial", name), p)
+    return initial
 
-    def _durations(self, pairs: Sequence[tuple[str, str]]) -> list[float] | None:
-        """Duration of each pair, if they have any."""
-        found = [self._model[state][action].duration for state, action in pairs]
-        if all(duration is None for duration in found):
-            return None
-        if None in found:
-            place = ("model", *pairs[found.index(None)], "duration")
-            raise misfit(place, "this field is missing; other actions have one")
-        return found
 
-    def _state_order(self) -> list[str]:
-        """States in the order asked for, each with a table that has an action."""
-        if not self._model:
-            raise misfit(("model",), "there are no states in it")
-        for name, actions in self._model.items():
-            if not actions:
-                raise misfit(("model", name), "this state has no action")
-        if self._file.states is None:
-            return list(self._model)
-        listed: dict[str, None] = {}
-        for k, name in enumerate(self._file.states):
-            if name not in self._model:
-                missing = place_text(("model", name))
-                raise misfit(("states", k), f"there is no table [{missing}.<action>]")
-            if name in listed:
-                raise misfit(("states", k), f"{shown(name)} is listed twice")
-            listed[name] = None
-        for name in self._model:
-            if name not in listed:
-                raise misfit(("model", name), "this state is not listed in states")
-        return list(listed)
+def _durations(names: Names) -> list[float] | None:
+    """Duration of each pair, if they have any."""
+    places, found = zip(*((place, table.duration) for place, table in names.tables()), strict=True)
+    if all(duration is None for duration in found):
+        return None
+    if None in found:
+        place = (*places[found.index(None)], "duration")
+        raise misfit(place, "this field is missing; other actions have one")
+    return list(found)
 
-    def _quota(self, place: Place, table: Any) -> Quota:
-        for j, name in enumerate(table.states or ()):
-            self._state(name, (*place, "states", j))
-        for j, name in enumerate(table.of or ()):
-            self._state(name, (*place, "of", j))
-        for j, (state, action) in enumerate(table.pairs or ()):
-            self._check_pair(state, action, (*place, "pairs", j))
-        weights = None
-        if table.weights is not None:
-            weights = dict(self._weights((*place, "weights"), table.weights))
-        bounds = table.at_least, table.at_most
-        return Quota(
-            table.name, table.states, table.pairs, *bounds, weights, table.of, expected=table.expected
-        )
 
-    def _weights(
-        self, place: Place, table: Mapping[str, Any]
-    ) -> Iterator[tuple[str | tuple[str, str], float]]:
-        """States and pairs with their weights: a number is for a state, a table for its actions."""
-        for state, weight in table.items():
-            if isinstance(weight, dict):
-                for action, number in weight.items():
-                    self._check_pair(state, action, (*place, state, action))
-                    yield (state, action), _weight(number, (*place, state, action))
-            else:
-                self._state(state, (*place, state))
-                yield state, _weight(weight, (*place, state))
+def _quota(place: Place, table: Any, names: Names) -> Quota:
+    names.check_counted(place, table)
+    for k, name in enumerate(table.of or ()):
+        names.state((*place, "of", k), name)
+    weights = None if table.weights is None else dict(_weights((*place, "weights"), table.weights, names))
+    bounds = table.at_least, table.at_most
+    return Quota(table.name, table.states, table.pairs, *bounds, weights, table.of, expected=table.expected)
 
-    def _check_pair(self, state: str, action: str, place: Place) -> None:
-        self._state(state, place)
-        if action not in self._model[state]:
-            known = there_are(list(self._model[state]), action)
-            raise misfit(place, f"state {shown(state)} has no action called {shown(action)}{known}")
 
-    def _state(self, name: str, place: Place) -> int:
-        if name not in self._numbers:
-            raise misfit(place, f"there is no state called {shown(name)}{there_are(self._order, name)}")
-        return self._numbers[name]
+def _weights(
+    place: Place, table: Mapping[str, Any], names: Names
+) -> Iterator[tuple[str | tuple[str, str], float]]:
+    """States and pairs with their weights: a number is for a state, a table for its actions."""
+    for state, weight in table.items():
+        if isinstance(weight, dict):
+            for action, each in weight.items():
+                names.pair((*place, state, action), state, action)
+                yield (state, action), number((*place, state, action), each)
+        else:
+            names.state((*place, state), state)
+            yield state, number((*place, state), weight)
 
 
 def _named_rewards(tables: Sequence[Any]) -> dict[str, list[float]]:
@@ -249,12 +154,6 @@ def _named_rewards(tables: Sequence[Any]) -> dict[str, list[float]]:
     named = [table.rewards or {} for table in tables]
     names = dict.fromkeys(name for row in named for name in row)
     return {name: [row.get(name, 0.0) for row in named] for name in names}
-
-
-def _weight(value: Any, place: Place) -> float:
-    if type(value) not in (int, float):
-        raise misfit(place, f"expected a number, got {shown(value)}")
-    return float(value)
 
 
 def _pieces(problem: Problem) -> Iterator[str]:

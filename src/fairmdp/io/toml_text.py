@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import tomli_w
+from pydantic import BaseModel, ValidationError
 
 from fairmdp.errors import FormatError
-from fairmdp.model.checks import closest
+from fairmdp.model.checks import closest, there_are
 
-if TYPE_CHECKING:
-    from pydantic import BaseModel, ValidationError
+Form = TypeVar("Form", bound=BaseModel)
 
 Place = Sequence[str | int]
 """Keys and numbers of items that lead to a field."""
@@ -37,7 +39,7 @@ def misfit(place: Place, what: str) -> FormatError:
     return FormatError("".join(c if c.isprintable() or c == "\n" else f"\\u{ord(c):04X}" for c in text))
 
 
-def parsed(data: bytes) -> dict[str, Any]:
+def _parsed(data: bytes) -> dict[str, Any]:
     """Content of a file, not yet looked at."""
     import tomllib
 
@@ -52,18 +54,14 @@ def parsed(data: bytes) -> dict[str, Any]:
         raise misfit((), f"not valid TOML: {error}") from None
 
 
-def checked(
-    raw: dict[str, Any], field: str, version: int, called: str, schema: Callable[[], type[BaseModel]]
-) -> Any:
-    """Content as validated by a schema; `field` holds the version of the format."""
-    from pydantic import ValidationError
-
+def checked(data: bytes, form: type[Form], field: str, version: int, called: str) -> Form:
+    """Content as its form has it; `field` holds the version of the format."""
+    raw = _parsed(data)
     given = raw.get(field)
     if given is None:
         raise misfit((field,), f"this field is missing; a {called} file begins with {field} = {version}")
     if type(given) is not int or given != version:
         raise misfit((field,), f"this is format {shown(given)}, expected {version}")
-    form = schema()
     try:
         return form.model_validate(raw)
     except ValidationError as error:
@@ -97,10 +95,68 @@ def _first_misfit(error: ValidationError, known: Sequence[str]) -> FormatError:
     return misfit(first["loc"], what)
 
 
+class Names:
+    """States and actions of a model in a file, one table for each action, by which all else is looked up."""
+
+    def __init__(
+        self, place: Place, states: list[str] | None, model: Mapping[str, Mapping[str, Any]], owner: str
+    ) -> None:
+        self.states = list(model) if states is None else states
+        if not model:
+            raise misfit((*place, "model"), "there are no states in it")
+        self.numbers: dict[str, int] = {}
+        for k, name in enumerate(self.states):
+            if name not in model:
+                missing = place_text([*(part for part in place if isinstance(part, str)), "model", name])
+                raise misfit((*place, "states", k), f"there is no table [{missing}.<action>]")
+            if name in self.numbers:
+                raise misfit((*place, "states", k), f"{shown(name)} is listed twice")
+            self.numbers[name] = k
+        for name, actions in model.items():
+            if not actions:
+                raise misfit((*place, "model", name), "this state has no action")
+            if name not in self.numbers:
+                raise misfit((*place, "model", name), "this state is not listed in states")
+        self.pairs = {pair: i for i, pair in enumerate((s, a) for s in self.states for a in model[s])}
+        self._place, self._model, self._owner = place, model, owner
+
+    def tables(self) -> Iterator[tuple[Place, Any]]:
+        """The table of each pair, with its place."""
+        for state, action in self.pairs:
+            yield (*self._place, "model", state, action), self._model[state][action]
+
+    def state(self, place: Place, name: str) -> int:
+        """Number of a state."""
+        if name not in self.numbers:
+            told = there_are(self.states, name)
+            raise misfit(place, f"{self._owner} no state called {shown(name)}{told}")
+        return self.numbers[name]
+
+    def pair(self, place: Place, state: str, action: str) -> int:
+        """Number of a pair."""
+        self.state(place, state)
+        if (state, action) not in self.pairs:
+            told = there_are(list(self._model[state]), action)
+            raise misfit(place, f"state {shown(state)} has no action called {shown(action)}{told}")
+        return self.pairs[state, action]
+
+    def check_counted(self, place: Place, table: Any) -> None:
+        """Raise unless there are the states and pairs that a quota counts."""
+        for k, name in enumerate(table.states or ()):
+            self.state((*place, "states", k), name)
+        for k, pair in enumerate(table.pairs or ()):
+            self.pair((*place, "pairs", k), *pair)
+
+
+def number(place: Place, value: Any) -> float:
+    """A number where the form allows other things too."""
+    if type(value) not in (int, float):
+        raise misfit(place, f"expected a number, got {shown(value)}")
+    return float(value)
+
+
 def inline(value: Any) -> str:
     """A value on one line; tomli_w alone would give each table and each item lines of its own."""
-    import tomli_w
-
     if isinstance(value, dict):
         return f"{{ {', '.join(f'{key_text(key)} = {inline(item)}' for key, item in value.items())} }}"
     if isinstance(value, list):
@@ -110,8 +166,6 @@ def inline(value: Any) -> str:
 
 def key_text(name: str) -> str:
     """A name as a key, in quotes where it needs them."""
-    import tomli_w
-
     return tomli_w.dumps({name: 0})[: -len(" = 0\n")]
 
 

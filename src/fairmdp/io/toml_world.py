@@ -40,24 +40,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from fairmdp.errors import FormatError
 from fairmdp.files import read_bytes, write_bytes
-from fairmdp.io.toml_text import MAX_BYTES, Place, checked, inline, key_text, misfit, parsed, shown
+from fairmdp.io.toml_schema import WorldFile
+from fairmdp.io.toml_text import MAX_BYTES, Names, Place, checked, inline, key_text, misfit, number, shown
 from fairmdp.model.checks import Floats, counted, there_are
 from fairmdp.model.mdp import MDP
 from fairmdp.world.components import Components
 from fairmdp.world.demands import GroupQuota, LocalQuota, Resource, bounds_of, counts_of, uses_of
 from fairmdp.world.world import World
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel
 
 VERSION = 1
 VERSION_FIELD = "fairmdp_world"
@@ -69,10 +67,17 @@ MAX_NUMBERS = 50_000_000
 """Numbers of a world that is read: one in the file can stand for many rows, so that a short file could ask
 for any."""
 
+_HEAD = re.compile(rb"^\s*fairmdp_world\s*=", re.MULTILINE)
+
+
+def is_in(path: str) -> bool:
+    """Whether a file says that it holds a world."""
+    return _HEAD.search(read_bytes(path, MAX_BYTES)) is not None
+
 
 def read(path: str, *, max_bytes: int = MAX_BYTES) -> World:
     """Read a world; the message of an error begins with the field."""
-    return _world(checked(parsed(read_bytes(path, max_bytes)), VERSION_FIELD, VERSION, "world", _schema))
+    return _world(checked(read_bytes(path, max_bytes), WorldFile, VERSION_FIELD, VERSION, "world"))
 
 
 def write(world: World, path: str, *, max_chances: int = MAX_CHANCES) -> None:
@@ -85,58 +90,7 @@ def write(world: World, path: str, *, max_chances: int = MAX_CHANCES) -> None:
     write_bytes(path, "".join(_pieces(world)).encode())
 
 
-@cache
-def _schema() -> type[BaseModel]:
-    from pydantic import BaseModel, ConfigDict, Field
-
-    class Strict(BaseModel):
-        model_config = ConfigDict(strict=True, extra="forbid")
-
-    class Pair(Strict):
-        reward: Any
-        to: dict[str, Any]
-        uses: dict[str, Any] | None = None
-
-    class ComponentsTable(Strict):
-        name: str
-        rows: list[str] | None = None
-        count: Any = 1
-        states: list[str] | None = None
-        model: dict[str, dict[str, Pair]]
-
-    class ResourceTable(Strict):
-        name: str
-        capacity: float
-
-    class QuotaTable(Strict):
-        name: str
-        states: list[str] | None = None
-        pairs: list[Annotated[list[str], Field(min_length=2, max_length=2)]] | None = None
-        weights: dict[str, dict[str, Any]] | None = None
-        at_least: Any = None
-        at_most: Any = None
-        components: list[str] | None = None
-
-    class GroupTable(Strict):
-        name: str
-        states: list[str] | None = None
-        pairs: list[Annotated[list[str], Field(min_length=2, max_length=2)]] | None = None
-        weights: dict[str, dict[str, Any]] | None = None
-        at_least: float | None = None
-        at_most: float | None = None
-        members: list[int] | None = None
-
-    class File(Strict):
-        fairmdp_world: int
-        components: list[ComponentsTable]
-        resources: list[ResourceTable] | None = None
-        quotas: list[QuotaTable] | None = None
-        groups: list[GroupTable] | None = None
-
-    return File
-
-
-def _world(file: Any) -> World:
+def _world(file: WorldFile) -> World:
     """The world of a validated file."""
     readers = [_Reader(("components", b), table) for b, table in enumerate(file.components)]
     names = [reader.table.name for reader in readers]
@@ -162,25 +116,9 @@ class _Reader:
 
     def __init__(self, place: Place, table: Any) -> None:
         self.place, self.table = place, table
-        states = list(table.model) if table.states is None else table.states
-        for name in table.model:
-            if name not in states:
-                raise misfit((*place, "model", name), "this state is not listed in states")
-        for k, name in enumerate(states):
-            if not table.model.get(name):
-                raise misfit((*place, "states", k), f"there is no action of state {shown(name)}")
-            if name in states[:k]:
-                raise misfit((*place, "states", k), f"{shown(name)} is listed twice")
-        if not states:
-            raise misfit((*place, "model"), "there are no states in it")
-        self.numbers = {name: s for s, name in enumerate(states)}
-        self.pairs = {(s, a): i for i, (s, a) in enumerate((s, a) for s in states for a in table.model[s])}
+        self.names = Names(place, table.states, table.model, f"{table.name} has")
+        self._tables = list(self.names.tables())
         self._n_rows = self._rows()
-
-    @property
-    def _tables(self) -> Iterator[tuple[Place, Any]]:
-        for state, action in self.pairs:
-            yield (*self.place, "model", state, action), self.table.model[state][action]
 
     def _rows(self) -> int:
         """Number of rows: as many as the longest list says, which all others must agree with."""
@@ -194,19 +132,18 @@ class _Reader:
         lengths = [len(pair.to) for _, pair in self._tables]
         cols, P = [], []
         for place, pair in self._tables:
-            for target in sorted(pair.to, key=lambda name: self.numbers.get(name, -1)):
-                if target not in self.numbers:
-                    told = there_are(list(self.numbers), target)
-                    raise misfit((*place, "to", target), f"there is no state called {shown(target)}{told}")
-                cols.append(self.numbers[target])
+            for target in sorted(pair.to, key=lambda name: self.names.numbers.get(name, -1)):
+                cols.append(self.names.state((*place, "to", target), target))
                 P.append(self.numbers_of((*place, "to", target), pair.to[target]))
             if not pair.to:
                 raise misfit((*place, "to"), "it leads nowhere")
         shares = np.repeat(1 / np.array(lengths), lengths)
-        pattern = csr_array((shares, cols, np.cumsum([0, *lengths])), shape=(len(lengths), len(self.numbers)))
+        pattern = csr_array(
+            (shares, cols, np.cumsum([0, *lengths])), shape=(len(lengths), len(self.names.states))
+        )
         mdp = MDP(
-            pattern, np.zeros(len(lengths)), [self.numbers[s] for s, _ in self.pairs],
-            states=list(self.numbers), actions=[a for _, a in self.pairs],
+            pattern, np.zeros(len(lengths)), [self.names.numbers[s] for s, _ in self.names.pairs],
+            states=self.names.states, actions=[a for _, a in self.names.pairs],
         )  # fmt: skip
         rewards = [self.numbers_of((*place, "reward"), pair.reward) for place, pair in self._tables]
         count = self.numbers_of((*self.place, "count"), self.table.count)
@@ -226,7 +163,7 @@ class _Reader:
     def check_size(self, wide: int) -> None:
         """Raise where all rows have more numbers than are read, so many of them for each pair."""
         transitions = sum(len(pair.to) for _, pair in self._tables)
-        if (numbers := self._n_rows * (transitions + wide * len(self.pairs))) > MAX_NUMBERS:
+        if (numbers := self._n_rows * (transitions + wide * len(self._tables))) > MAX_NUMBERS:
             raise misfit(
                 self.place,
                 f"the rows have {numbers:,} numbers, {MAX_NUMBERS:,} are read; save it as .npz",
@@ -242,35 +179,20 @@ class _Reader:
 
     def weights(self, place: Place, table: dict[str, Any]) -> Floats:
         """Weights by state, or by state and action, of every pair, (1 or B, SA)."""
-        found = [np.zeros(1)] * len(self.pairs)
+        found = [np.zeros(1)] * len(self._tables)
         for state, given in table.items():
-            self.check_state((*place, state), state)
-            own = {a: i for (s, a), i in self.pairs.items() if s == state}
+            self.names.state((*place, state), state)
+            own = self.table.model[state]
             by_action = given if isinstance(given, dict) else dict.fromkeys(own, given)
             for action, weight in by_action.items():
-                self.check_pair((*place, state, action), state, action)
-                found[own[action]] = self.numbers_of((*place, state, action), weight)
+                where = (*place, state, action)
+                found[self.names.pair(where, state, action)] = self.numbers_of(where, weight)
         return _columns(found, max(map(len, found)))
-
-    def check_state(self, place: Place, state: str) -> None:
-        """Raise unless there is such a state."""
-        if state not in self.numbers:
-            told = there_are(list(self.numbers), state)
-            raise misfit(place, f"{self.table.name} has no state called {shown(state)}{told}")
-
-    def check_pair(self, place: Place, state: str, action: str) -> None:
-        """Raise unless there is such a state with such an action."""
-        self.check_state(place, state)
-        if (state, action) not in self.pairs:
-            told = there_are([a for s, a in self.pairs if s == state], action)
-            raise misfit(place, f"state {shown(state)} has no action called {shown(action)}{told}")
 
     def numbers_of(self, place: Place, given: Any) -> Floats:
         """One number, or one for each row, (1 or B,)."""
         for k, each in enumerate(given if isinstance(given, list) else [given]):
-            if type(each) not in (int, float):
-                where = (*place, k) if isinstance(given, list) else place
-                raise misfit(where, f"expected a number, got {shown(each)}")
+            number((*place, k) if isinstance(given, list) else place, each)
         try:
             array = np.atleast_1d(np.array(given, dtype=np.float64))
         except OverflowError:
@@ -330,10 +252,7 @@ def _group(place: Place, table: Any, known: dict[str, _Reader]) -> GroupQuota:
 def _counted(place: Place, table: Any, owners: dict[str, _Reader]) -> dict[str, Any]:
     """What a quota counts: states, pairs or weights, all of which there are."""
     for reader in owners.values():
-        for k, state in enumerate(table.states or ()):
-            reader.check_state((*place, "states", k), state)
-        for k, (state, action) in enumerate(table.pairs or ()):
-            reader.check_pair((*place, "pairs", k), state, action)
+        reader.names.check_counted(place, table)
     weights = table.weights
     if weights is not None:
         for name in weights:
