@@ -80,16 +80,16 @@ class Trial:
         )
 
 
-def affordable_draws(n_states: int, delta: float, tuning: Tuning = TUNING) -> int:
+def affordable_draws(n_states: int, delta: float) -> int:
     """Draws that a test of so many states can take; 0 where too few are affordable to say anything."""
-    wanted = max(tuning.draws, int(np.ceil(tuning.in_tail / delta)))
-    draws = min(wanted, int(tuning.work / n_states**3))
-    return draws if delta * (draws + 1) >= tuning.fewest_in_tail or draws == wanted else 0
+    wanted = max(TUNING.draws, int(np.ceil(TUNING.in_tail / delta)))
+    draws = min(wanted, int(TUNING.work / n_states**3))
+    return draws if delta * (draws + 1) >= TUNING.fewest_in_tail or draws == wanted else 0
 
 
-def affordable_tests(n_states: int, draws: int, tuning: Tuning = TUNING) -> int:
+def affordable_tests(n_states: int, draws: int) -> int:
     """Policies that can be tested with so many draws each."""
-    return max(int(tuning.all_work / (draws * n_states**3)), tuning.fewest_tests)
+    return max(int(TUNING.all_work / (draws * n_states**3)), TUNING.fewest_tests)
 
 
 def trial(
@@ -149,7 +149,6 @@ def floor(
     delta: float,
     draws: int,
     rng: np.random.Generator,
-    tuning: Tuning = TUNING,
 ) -> float | str:
     """Lower bound on a function of a policy's shares and gain, as `trial` has one on each share.
 
@@ -164,7 +163,7 @@ def floor(
     H = found.H @ shares + (reward * found.gain_bias() if reward else 0.0)
     drawn = [
         value(moved[0, :, : owed.n_quotas], moved[0, :, -1])  # the last one is a gain where it counts
-        for moved in found.draws([found.worst(H)], draws, rng, tuning, paid=bool(reward))
+        for moved in found.draws([found.worst(H)], draws, rng, TUNING, paid=bool(reward))
     ]
     return float(np.sort(np.concatenate(drawn))[int(delta * (draws + 1)) - 1])
 

@@ -116,10 +116,9 @@ def unserved(account: Account, phase: Search) -> WelfareSolution:
     return account.claim(phase.policy(), h, mu, levels=(level_of(account.setting, h, mu),))
 
 
-def level_of(setting: Setting, h: Any, mu: Floats, closed: tuple[str, ...] = ()) -> Level:
+def level_of(setting: Setting, h: Any, mu: Floats) -> Level:
     """A level from relative values and prices of a search for the largest least utility."""
     q = np.maximum(setting.marginals(mu), 0.0)
-    q[[name in closed for name in setting.over]] = 0.0
     groups = tuple(name for name, weight in zip(setting.over, q / q.sum(), strict=True) if weight > _PRICED)
     return Level(math.nan, groups, q, setting.prices(mu), setting.bias(h))
 
