@@ -11,8 +11,9 @@ import pytest
 from tests.cuda_host import gpu
 
 from fairmdp import DeviceError, ProblemError, scenarios, solve
-from fairmdp.backends.cuda.launcher import Variant, _first_gpu, open_cuda, out_of_memory_is_a_message, source
+from fairmdp.backends.cuda.launcher import Variant, _first_gpu, open_cuda, source
 from fairmdp.backends.cuda.upload import PIECE, WORKERS, Uploader
+from fairmdp.backends.memory import out_of_memory_is_a_message
 
 # --- copies to the device ----------------------------------------------------------------------------------
 

@@ -1,3 +1,4 @@
+from . import small_lp
 from .base import Backend, Backup, ChainTuning, bounded
 from .cpu.backend import CpuBackend
 from .cuda.backend import CudaBackend
@@ -14,4 +15,5 @@ __all__ = [
     "DeviceProblem",
     "bounded",
     "open_backend",
+    "small_lp",
 ]

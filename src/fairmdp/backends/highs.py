@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import highspy
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array, sparray
 
-from fairmdp.backends.small_lp import Point, least_cost
+from fairmdp import backends
 from fairmdp.deadline import Deadline, OutOfTimeError
 from fairmdp.errors import SolverError
 from fairmdp.model.checks import Floats
@@ -40,6 +40,15 @@ _WAYS_OUT_OF_THE_INTERIOR: tuple[dict[str, Any], ...] = (  # interior points end
 )
 _SMALL = 2_000  # entries of a program that is solved in whole numbers within a second
 _NO_POINT = (highspy.HighsModelStatus.kInfeasible, highspy.HighsModelStatus.kUnboundedOrInfeasible)
+
+
+class Point(NamedTuple):
+    """A point of a program: its columns, multipliers of its rows, its cost, and how much work it was."""
+
+    columns: Floats
+    row_duals: Floats
+    cost: float
+    iterations: int
 
 
 def quiet(**options: Any) -> highspy.Highs:
@@ -146,7 +155,7 @@ class Program:
         rows = np.delete(np.arange(lp.num_row_), self._implied)
         low, high = np.array(lp.row_lower_)[rows], np.array(lp.row_upper_)[rows]
         cost, check = np.array(lp.col_cost_), self._deadline.check
-        found = least_cost(cost, matrix[rows], low, high, room=_TOL, check=check)
+        found = backends.small_lp.least_cost(cost, matrix[rows], low, high, room=_TOL, check=check)
         if found is None:
             return None
         duals = np.zeros(lp.num_row_)

@@ -23,21 +23,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fairmdp.backends.highs import Point
 from fairmdp.model.checks import Floats
 
 _DEAR = 2**40  # what a missed equality costs beside a missed bound
 
 Whole = NDArray[np.object_]
 """Python's whole numbers, of any size."""
-
-
-class Point(NamedTuple):
-    """A point of a program: its columns, multipliers of its rows, its cost, and how much work it was."""
-
-    columns: Floats
-    row_duals: Floats
-    cost: float
-    iterations: int
 
 
 class _Line(NamedTuple):

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import fairmdp as fm
 from fairmdp import files, views
-from fairmdp.model.problem import Problem
-from fairmdp.policy.policy import Policy
-from fairmdp.tables import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from fairmdp.tables import Table
 
 
 def answer(
@@ -49,10 +49,10 @@ def content(path: str, data: bytes, quiet: bool) -> None:
     saved(path, quiet)
 
 
-def policy(path: str | None, problem: Problem, found: Any, quiet: bool) -> None:
+def policy(path: str | None, problem: fm.Problem, found: Any, quiet: bool) -> None:
     """Write the policy of a result, if a file was named, and say so."""
     if path is not None:
-        Policy.of(problem, found).save(path)
+        fm.Policy.of(problem, found).save(path)
         saved(path, quiet)
 
 

@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -316,12 +315,15 @@ def parse_like(default: Any, text: str, where: str) -> Any:
 def whole(text: str) -> int:
     """A whole number as people write it, ``20000``, ``2e4`` or ``20_000``; else a ValueError."""
     try:
-        value = Decimal(text)
-    except InvalidOperation:
-        raise ValueError(text) from None
-    if not value.is_finite() or abs(value) >= 2**63 or value != int(value):
+        value = int(text)
+    except ValueError:
+        exact = float(text)
+        if not exact.is_integer() or abs(exact) > 2**53:
+            raise
+        value = int(exact)
+    if abs(value) >= 2**63:
         raise ValueError(text)
-    return int(value)
+    return value
 
 
 def number(text: str, where: str) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 
 from fairmdp import solvers
 from fairmdp.backends.base import Backend, bounded
-from fairmdp.backends.cuda.launcher import out_of_memory_is_a_message
+from fairmdp.backends.memory import out_of_memory_is_a_message
 from fairmdp.backends.opening import open_backend
 from fairmdp.certificate.restated import by_uniform_steps
 from fairmdp.chains.policy import best_pairs

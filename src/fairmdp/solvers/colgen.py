@@ -13,7 +13,7 @@ import numpy as np
 from fairmdp.backends.base import Backend, Bounds
 from fairmdp.backends.cpu.backend import CpuBackend
 from fairmdp.backends.cuda.device_problem import DeviceProblem
-from fairmdp.backends.cuda.launcher import out_of_memory_is_a_message
+from fairmdp.backends.memory import out_of_memory_is_a_message
 from fairmdp.backends.opening import open_backend
 from fairmdp.certificate.claim import Evaluated, certify, certify_infeasible, evaluate
 from fairmdp.certificate.facts import check_tol

@@ -36,7 +36,7 @@ import numpy as np
 
 from fairmdp.backends.base import Backend
 from fairmdp.backends.cuda.device_problem import DeviceProblem
-from fairmdp.backends.cuda.launcher import out_of_memory_is_a_message
+from fairmdp.backends.memory import out_of_memory_is_a_message
 from fairmdp.backends.opening import open_backend
 from fairmdp.certificate.claim import certify, certify_policy
 from fairmdp.certificate.restated import by_uniform_steps

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fairmdp.backends.cuda.upload import Uploader
+from fairmdp.backends.memory import OFFER
 from fairmdp.errors import DeviceError
 
 MOST_QUOTAS = 4096  # what the shared memory of a block has room for
 _THREADS = 256  # of a block
 _CHUNK = 256  # items that a block takes at a time, at most
 _BLOCKS = 16  # for each multiprocessor
-_OFFER = 'to solve on the CPU, leave device out or say device="cpu"'
 
 log = logging.getLogger("fairmdp")
 
@@ -158,7 +157,7 @@ class Launcher:
             others = total - free
             held = f"\n  {_size(others)} are held by other processes or arrays" if others > total // 4 else ""
             fitting = f"a model like this one would fit with up to about {fits:,} states"
-            raise DeviceError(f"{told}\n  {fitting}{held}\n  {_OFFER}")
+            raise DeviceError(f"{told}\n  {fitting}{held}\n  {OFFER}")
         log.info(told)
 
     def _grid(self, items: int, variant: Variant) -> int:
@@ -181,7 +180,7 @@ def open_cuda(name: str) -> Launcher:
         try:
             return module(variant).get_function(kernel)
         except Exception as error:  # CuPy's own, NVRTC's or the driver's: all mean that nothing can run
-            raise DeviceError(f"the CUDA kernels could not be compiled: {error}\n  {_OFFER}") from error
+            raise DeviceError(f"the CUDA kernels could not be compiled: {error}\n  {OFFER}") from error
 
     blocks = _BLOCKS * device.attributes["MultiProcessorCount"]
     return Launcher(cupy, load, blocks, upload=Uploader(cupy), memory=_memory)
@@ -192,19 +191,6 @@ def _memory() -> tuple[int, int]:
     cupy, _ = _first_gpu()
     free, total = cupy.cuda.runtime.memGetInfo()
     return free + cupy.get_default_memory_pool().free_bytes(), total  # ours, and not in use
-
-
-@contextmanager
-def out_of_memory_is_a_message() -> Iterator[None]:
-    """Turn CuPy's MemoryError, as when another process takes the memory meanwhile, into a `DeviceError`."""
-    try:
-        yield
-    except MemoryError as error:
-        if not type(error).__module__.startswith("cupy"):
-            raise
-        raise DeviceError(
-            f"the GPU ran out of memory in the middle of a solve: {error}\n  {_OFFER}"
-        ) from error
 
 
 def _size(n_bytes: int) -> str:
@@ -219,7 +205,7 @@ def _first_gpu() -> tuple[Any, Any]:
     except ImportError as error:
         raise DeviceError(
             f'device="cuda" needs CuPy: {error}\n'
-            f"  install the extra: pip install '.[gpu]' in a clone, else 'fairmdp[gpu]'; {_OFFER}"
+            f"  install the extra: pip install '.[gpu]' in a clone, else 'fairmdp[gpu]'; {OFFER}"
         ) from error
     try:
         count = cupy.cuda.runtime.getDeviceCount()
@@ -231,4 +217,4 @@ def _first_gpu() -> tuple[Any, Any]:
         reason = "there is none"
     except cupy.cuda.runtime.CUDARuntimeError as error:
         reason = str(error)
-    raise DeviceError(f"no CUDA GPU can be used here: {reason}\n  {_OFFER}")
+    raise DeviceError(f"no CUDA GPU can be used here: {reason}\n  {OFFER}")
