@@ -317,6 +317,21 @@ def test_one_set_may_be_owed_a_little_in_every_run_and_more_in_the_mean():
         Problem(mdp, [drives(at_least=0.25), replace(drives(at_least=0.75), name="other")])
 
 
+def test_a_program_that_has_a_point_for_certain_is_not_said_to_have_none(monkeypatch):
+    """HiGHS finds no verdict on the program that gives way, and interior points call it infeasible: once."""
+    sets = {"a": ([0, 1, 2, 4, 5], False), "b": ([0, 1, 4], True), "c": ([0, 2], False)}
+    quotas = [
+        Quota(name, states=states, at_least=0.8637282421907825, expected=mean)
+        for name, (states, mean) in sets.items()
+    ]
+    quotas.append(Quota("w", weights=[3.0, 3, 0, 0, -2, 3, -2], at_most=2.5911847227357585))
+    problem = Problem(draw(319).mdp, quotas)
+    assert proved(problem).status is Status.INFEASIBLE
+    monkeypatch.setattr("fairmdp.solvers.multichain_lp.EndsLP.run", lambda program: None)
+    undecided = solve(problem)
+    assert undecided.status is Status.UNDECIDED and verify(problem, undecided).ok
+
+
 def test_components_and_moves_between_them():
     found = components_of(SIMPLE)
     assert found.count == 2 and sorted(found.sizes.tolist()) == [1, 2]

@@ -99,10 +99,11 @@ def test_interior_points_find_no_point_either():
     "verdicts, small, ending",
     [
         (["kInfeasible", "kInfeasible"], 2000, None),
-        (["kInfeasible", "kUnknown", "kUnknown", "kSolveError", "kSolveError"], 2000, None),
+        (["kInfeasible", "kUnknown", "kUnknown", "kUnknown", "kSolveError", "kSolveError"], 2000, None),
         (["kInfeasible", "kOptimal"], 0, "solved"),
-        (["kUnknown", "kUnknown", "kUnknown", "kSolveError", "kSolveError"], 42, "solved"),
-        (["kUnknown", "kUnknown", "kUnknown", "kSolveError", "kSolveError"], 41, SolverError),
+        (["kUnknown", "kInfeasible", "kOptimal"], 0, "solved"),
+        (["kUnknown", "kUnknown", "kUnknown", "kUnknown", "kSolveError", "kSolveError"], 42, "solved"),
+        (["kUnknown", "kUnknown", "kUnknown", "kUnknown", "kSolveError", "kSolveError"], 41, SolverError),
     ],
 )
 def test_what_highs_says_is_doubted(verdicts, small, ending, monkeypatch):

@@ -30,6 +30,7 @@ _OTHER_WAYS: tuple[dict[str, Any], ...] = (
     # Presolve and a warm basis can both mislead on badly scaled chains: that there is no point is said twice.
     {"presolve": "off"},
     {"simplex_scale_strategy": 0},
+    {"simplex_scale_strategy": 0, "presolve": "off"},
     {"solver": "ipm", "run_crossover": "on"},
     {"solver": "ipm", "run_crossover": "on", "presolve": "off"},
 )
@@ -109,7 +110,7 @@ class Program:
         self._run_in_time()
         said = [self.highs.getModelStatus()]
         for way in _OTHER_WAYS if self.algorithm == "simplex" else _WAYS_OUT_OF_THE_INTERIOR:
-            if said[-1] == _SOLVED or (said[-1] in _NO_POINT and len(said) > 1):
+            if said[-1] == _SOLVED or sum(status in _NO_POINT for status in said) > 1:
                 break
             self._run_afresh(**way)
             said.append(self.highs.getModelStatus())
