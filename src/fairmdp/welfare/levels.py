@@ -19,6 +19,7 @@ from fairmdp.solution.solution import Solution, Status
 Answer = Callable[[Problem], Solution]
 
 _MARGIN = 1e-12  # share by which a level stays below what is ruled out, so that rounding leaves a policy
+_ROOM = 1e-8  # the same where an optimum has to be proved
 _NEAR = 3e-9  # distance at which a level that is met and one that is not are the same
 _HALVINGS = 50
 _MORE = 1e-6  # share by which a group has to gain before it counts as one that can have more
@@ -61,6 +62,11 @@ def common_level(problem: Problem, groups: Bools, answer: Answer, guess: float =
         level = max(beyond - _MARGIN, low) if far else (low + beyond) / 2
         if guesses and low < guesses[0] < beyond:
             level = guesses.pop()
+    if best.status is Status.FEASIBLE and low > 0:  # at the very edge the gain is hard to prove
+        level = max(low - _ROOM, 0.0)
+        away = answer(asked(level))
+        if away.status is Status.OPTIMAL:
+            low, best = level, away
     return Level(low, limit, best)
 
 
