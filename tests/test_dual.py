@@ -8,7 +8,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from fairmdp import MDP, Chain, Problem, ProblemError, Quota, Status, scenarios, solve_lp, verify
-from fairmdp.backends.base import RARE
+from fairmdp.backends.base import rare
 from fairmdp.backends.cpu.backend import CpuBackend
 from fairmdp.chains import factors, sweeps
 from fairmdp.chains.policy import policy_matrix, uniform_policy
@@ -192,7 +192,7 @@ def test_soft_backup(model, tau):
     q, start = q_values(problem, mu, h), mdp.pair_ptr[:-1]
     best = np.maximum.reduceat(q, start)
     weights = np.exp((q - best[mdp.s_of]) / tau)
-    weights[weights < RARE] = 0
+    weights[weights < rare(tau)] = 0
     total = np.add.reduceat(weights, start)
     e = best + tau * np.log(total) - h
     backup = device.improve(h, mu, tau)

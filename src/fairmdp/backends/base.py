@@ -21,8 +21,15 @@ Vector = Any  # over states or pairs
 Rows = Any  # chain of a policy
 Block = Any  # a vector over the states for each quota
 
-RARE = 1e-12
-"""An action whose weight is below this share of the best one's is not played."""
+
+def rare(tau: float) -> float:
+    """Weight, relative to the best action's, below which a softmax policy of temperature tau leaves one out.
+
+    A chain of every action with any weight has three times the entries at high temperatures, where nothing
+    needs to be known to many digits.
+    """
+    return min(max((10 * tau) ** 4, 1e-12), 1e-4)
+
 
 ROUNDING = 5e-15
 """Error of the shares that the CPU's certificate proves, per state: 2.6e-10 at 1e5 states."""

@@ -59,6 +59,7 @@ class Tuning:
     many: int = 5
     coldest: float = 1e-10
     idle: float = 0.02  # room of every quota at prices 0 with which no step is looked for
+    far: float = 0.1  # quotas missed by so much, in temperatures, are met better first
     calm: float = 0.3  # change of the log-policy, root mean square, below which a temperature is done
     bold: float = 3.0  # and above which a step is not believed
     spent: float = 0.9  # of the tolerance: gap at which the search ends
@@ -204,7 +205,7 @@ class _Search:
 
     def _descend(self, mu: Floats, h: Floats, nu: Floats, tau: float) -> None:
         """Newton steps at falling temperatures until the gap is closed."""
-        point = self.smoothed.evaluate(mu, h, nu, tau)
+        point = self.smoothed.evaluate(mu, h, nu, tau, tau * tau)
         held: _Held | None = None
         self.ended = None
         radius, taken = 1.0, 0
@@ -215,7 +216,8 @@ class _Search:
                 self._report()
                 return
             if not point.mu.any() and self._slack(point) > self.tuning.idle:
-                point = self.smoothed.evaluate(mu, point.h, point.nu, self.tuning.cooling * point.tau)
+                tau = self.tuning.cooling * point.tau
+                point = self.smoothed.evaluate(mu, point.h, point.nu, tau, point.entropy_at(tau))
                 self.counters["levels"] += 1
                 continue
             self.counters["steps"] += 1
@@ -272,9 +274,12 @@ class _Search:
             calm = change < self.tuning.calm and promised <= 0.1 * point.tau
             tau = self._next_tau(point, taken) if calm else point.tau
             h = held.backend.shift(point.h, held.H, d)
-            if tau < point.tau:
-                return self.smoothed.evaluate(*self._ahead(point, tau, mu, h), point.nu, tau), radius, True
-            new = self.smoothed.evaluate(mu, h, point.nu, tau)
+            cooled = tau < point.tau
+            if cooled:
+                mu, h = self._ahead(point, tau, mu, h)
+            new = self.smoothed.evaluate(mu, h, point.nu, tau, point.entropy_at(tau))
+            if cooled:
+                return new, radius, True
             kept = f - new.beta + dual_value(mu, low, high)
             if kept >= 0.1 * promised - 1e-4 * tau:  # beta is known to about 1e-4 tau
                 return new, max(radius, 3 * reach) if kept > 0.5 * promised else radius, False
@@ -305,7 +310,7 @@ class _Search:
         """Temperature to go on with: lower while entropy costs too much and the quotas nearly hold."""
         near, tol = point.entropy <= self.tol, self.tol
         # Near the end it is enough that the ceiling can be lowered by itself, once the quotas are met.
-        waits = self._slack(point) < -1e-2 * point.tau or (near and not self._met(point))
+        waits = self._slack(point) < -self.tuning.far * point.tau or (near and not self._met(point))
         if point.entropy <= self.tuning.least_entropy * tol or waits:
             return point.tau
         cooling = self.tuning.cooling if taken < self.tuning.many else self.tuning.careful

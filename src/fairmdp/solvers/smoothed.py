@@ -11,6 +11,7 @@ from fairmdp.solvers.request import Request
 
 _ROUGH = 1e-3  # error of a stationary distribution in temperatures: what is made of it is known as well
 _EXACT = 1e-9
+_FAR = 4.0  # entropy, in tolerances, with which a temperature is not the last one
 
 
 class StallError(Exception):
@@ -37,6 +38,10 @@ class Point:
         """Part of beta that is paid for entropy: how far the policy is from the best at these prices."""
         return self.beta - self.gain - float(self.mu @ self.shares)
 
+    def entropy_at(self, tau: float) -> float:
+        """The same at another temperature, roughly."""
+        return self.entropy * (tau / self.tau) ** 2
+
 
 class Smoothed:
     """Soft policy iteration on one backend; its chains are swept until somebody takes another way."""
@@ -47,10 +52,15 @@ class Smoothed:
         self.chains = backend.way("sweeps")
         self.unsettled = 0
 
-    def evaluate(self, mu: Floats, h: Any, nu: Any, tau: float) -> Point:
-        """Soft policy iteration at fixed prices, from a guess of the relative values."""
+    def evaluate(self, mu: Floats, h: Any, nu: Any, tau: float, entropy: float = 0.0) -> Point:
+        """Soft policy iteration at fixed prices, from a guess of the relative values.
+
+        Where about so much will be lost to entropy that no ceiling can close the gap, less will do.
+        """
         backend, chains = self.backend, self.chains
-        enough = max(min(1e-2 * tau, 0.2 * self.request.tol), 1e-3 * tau)
+        enough = 1e-2 * tau
+        if entropy < _FAR * self.request.tol:
+            enough = max(min(enough, 0.2 * self.request.tol), 1e-3 * tau)
         backup = backend.improve(h, mu, tau)
         chain = backend.follow(backup.pi)
         for _ in range(self.improvements):

@@ -10,7 +10,7 @@ import numpy as np
 
 from fairmdp import chains
 from fairmdp.backends import cpu
-from fairmdp.backends.base import ROUNDING, Backup, ChainTuning, Way
+from fairmdp.backends.base import ROUNDING, Backup, ChainTuning, Way, rare
 from fairmdp.backends.by_quota import KernelSet, Layout, Place, layout, place
 from fairmdp.chains.chain import Chain
 from fairmdp.chains.policy import policy_matrix, policy_of, uniform_policy
@@ -77,7 +77,7 @@ class CpuBackend:
     def improve(self, h: Floats, mu: Floats, tau: float) -> Backup:
         """Softmax policy of r + G.T mu at relative values h."""
         pi, e = np.empty(self.n_pairs), np.empty(self.n_states)
-        return Backup(pi, e, *cpu.kernels.soft_backup(self._model, mu, h, tau, pi, e))
+        return Backup(pi, e, *cpu.kernels.soft_backup(self._model, mu, h, tau, rare(tau), pi, e))
 
     def greedy(self, h: Floats, mu: Floats, choice: Any, tie: float) -> tuple[Any, Backup]:
         """Best pair of every state at h, the old one where it is within tie of it."""

@@ -10,7 +10,6 @@ A `Model` is plain arrays. The pairs of state ``s`` are ``ptr[s] .. ptr[s+1]-1``
 import numpy as np
 from numba import njit
 
-from fairmdp.backends.base import RARE
 from fairmdp.chains.prefetch import AHEAD, NEAR, prefetch
 from fairmdp.chains.sweeps import F4, F8, I4, I8, ChainRows
 
@@ -20,7 +19,9 @@ Model = tuple[I8, I4, I4, F8, I4, I4, F8, F8]
 
 
 @njit(cache=True, nogil=True)
-def soft_backup(model: Model, mu: F8, h: F8, tau: float, pi: F8, e: F8) -> tuple[float, float, float]:
+def soft_backup(
+    model: Model, mu: F8, h: F8, tau: float, rare: float, pi: F8, e: F8
+) -> tuple[float, float, float]:
     """Pi = softmax(q / tau), q = r + G.T mu + P h; e = soft maximum of q - h; min e, max e, max q - h."""
     ptr, row, col, val, gptr, gcol, gval, r = model
     low, high, top = np.inf, -np.inf, -np.inf
@@ -40,7 +41,7 @@ def soft_backup(model: Model, mu: F8, h: F8, tau: float, pi: F8, e: F8) -> tuple
         total = 0.0
         for i in range(ptr[s], ptr[s + 1]):
             weight = np.exp((pi[i] - best) / tau)
-            if weight < RARE:
+            if weight < rare:
                 weight = 0.0
             pi[i] = weight
             total += weight

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairmdp.backends.base import RARE, ROUNDING, Backup, ChainTuning, Way
+from fairmdp.backends.base import ROUNDING, Backup, ChainTuning, Way, rare
 from fairmdp.backends.by_quota import KernelSet, Layout, Place, layout, place
 from fairmdp.backends.cuda.chains import ROOM, follow, transposed
 from fairmdp.backends.cuda.device_problem import DeviceProblem
@@ -165,7 +165,7 @@ class CudaBackend:
     def improve(self, h: Any, mu: Any, tau: float) -> Backup:
         """Softmax policy of r + G.T mu at relative values h."""
         pi, e = self._of_pairs(), self._vector()
-        numbers = self._backup("soft_states", mu, float(tau), RARE, h, pi, e, columns=3)
+        numbers = self._backup("soft_states", mu, float(tau), rare(tau), h, pi, e, columns=3)
         return Backup(pi, e, *self.get(numbers).tolist())
 
     def first_pairs(self) -> Any:
