@@ -29,7 +29,7 @@ from fairmdp.backends.by_quota import layout, place
 from fairmdp.backends.cpu import proximal as numba_kernels
 from fairmdp.backends.cpu.backend import CpuBackend
 from fairmdp.backends.cuda import backend as cuda_backend
-from fairmdp.backends.cuda import chains
+from fairmdp.backends.cuda import chains, near
 from fairmdp.backends.cuda.backend import CudaBackend
 from fairmdp.backends.cuda.chains import transposed
 from fairmdp.backends.cuda.launcher import Launcher, Variant, open_cuda
@@ -690,3 +690,40 @@ def test_long_run_contains_the_exact_shares(launcher):
     assert (run.shares[:, 0] <= shares).all() and (shares <= run.shares[:, 1]).all()
     assert run.gain[0] <= gain <= run.gain[1]
     assert np.diff(run.shares, axis=1).max() < 1e-9
+
+
+def test_pairs_far_below_the_best_are_left_out_and_nothing_changes(launcher, monkeypatch):
+    assert_nothing_is_missed(launcher, monkeypatch)
+
+
+@pytest.mark.slow
+def test_pairs_are_left_out_by_lanes(threaded, monkeypatch):
+    assert_nothing_is_missed(threaded, monkeypatch)
+
+
+def assert_nothing_is_missed(launcher, monkeypatch):
+    problem = scenarios.garnet(n_states=150, n_actions=6, n_quotas=4, tightness=0.99, seed=3)
+    plain = opened(launcher, problem)
+    monkeypatch.setattr(near, "MANY", 0)
+    device, rng = opened(launcher, problem), np.random.default_rng(0)
+    h, mu = rng.normal(size=problem.mdp.n_states), np.zeros(4)
+    told = []
+    look = device._near.look
+    monkeypatch.setattr(device._near, "look", lambda h, tau: told.append(look(h, tau)) or told[-1])
+    # Steps small and large, at temperatures that fall: lists are made, used, shortened, and given up.
+    for tau, step in [
+        (0.05, 0.0),
+        (0.05, 0.1),
+        (0.01, 0.05),
+        (0.01, 0.04),
+        (1e-3, 1e-3),
+        (1e-3, 1.0),
+        (1e-3, 1e-3),
+    ]:
+        h, mu = h + step * rng.random(h.size), mu + step * rng.random(4)
+        found, wanted = device.improve(launcher.put(h), mu, tau), plain.improve(launcher.put(h), mu, tau)
+        np.testing.assert_array_equal(launcher.get(found.pi), launcher.get(wanted.pi))
+        np.testing.assert_array_equal(launcher.get(found.e), launcher.get(wanted.e))
+        assert found[2:] == wanted[2:]
+    assert [known for known, _, _ in told] == [0, 1, 1, 1, 1, 0, 1]
+    assert launcher.get(told[-1].pairs).mean() < 0.5

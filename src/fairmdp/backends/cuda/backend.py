@@ -16,6 +16,7 @@ from fairmdp.backends.by_quota import KernelSet, Layout, Place, layout, place
 from fairmdp.backends.cuda.chains import ROOM, follow, transposed
 from fairmdp.backends.cuda.device_problem import DeviceProblem
 from fairmdp.backends.cuda.launcher import MOST_QUOTAS, Launcher, Variant, open_cuda
+from fairmdp.backends.cuda.near import Near
 from fairmdp.backends.cuda.proximal import CudaProximal
 from fairmdp.backends.cuda.ways import Krylov, Sweeping
 from fairmdp.backends.factoring import Factoring
@@ -69,6 +70,8 @@ class CudaBackend:
         self.margin = _OWN_MARGIN if self.host is None else ROUNDING * self.n_states
         self.sweeps = 0
         self._launchers = launchers or open_cuda
+        self._followed: tuple[Any, ChainRows] | None = None
+        self._turned: ChainRows | None = None
         # Asking a device how it fares takes as long as a sweep over a small model.
         self.look = _LOOK if self.n_states < _LARGE else 1
 
@@ -110,6 +113,7 @@ class CudaBackend:
             + (vectors + 2 * columns) * 8 * self.n_states
             + blocks * 4 * width * self.n_states
             + 3 * 8 * self.n_states
+            + self.n_pairs  # which ones are near their state's best
             + 2 * 12 * chain  # a chain and its transpose
             + 16 * min(chain, ROOM)
         )
@@ -145,6 +149,15 @@ class CudaBackend:
             launcher.chunk(self.n_states, backups),
         )
 
+    @cached_property
+    def _near(self) -> Near:
+        return Near(self)
+
+    def span_between(self, a: Any, b: Any) -> float:
+        """Span of the difference of two vectors over the states."""
+        low, high = self.get(self._reduce("apart", a, b, columns=2)).tolist()
+        return float(high - low)
+
     def put(self, vector: Any) -> Any:
         """Bring a vector to the device."""
         return self.launcher.put(vector)
@@ -165,7 +178,8 @@ class CudaBackend:
     def improve(self, h: Any, mu: Any, tau: float) -> Backup:
         """Softmax policy of r + G.T mu at relative values h."""
         pi, e = self._of_pairs(), self._vector()
-        numbers = self._backup("soft_states", mu, float(tau), rare(tau), h, pi, e, columns=3)
+        told = self._near.look(h, tau)
+        numbers = self._backup("soft_states", mu, float(tau), rare(tau), h, *told, pi, e, columns=3)
         return Backup(pi, e, *self.get(numbers).tolist())
 
     def first_pairs(self) -> Any:
@@ -198,9 +212,12 @@ class CudaBackend:
         return choice, Backup(pi, e, low, high, high)
 
     def follow(self, pi: Any) -> ChainRows:
-        """Chain of a policy."""
-        there = self._arrays
-        return follow(self.launcher, there.rows, there.ptr, there.P, pi)
+        """Chain of a policy; the last one is kept, so nobody may change a policy that was followed."""
+        if self._followed is None or self._followed[0] is not pi:
+            self._followed = self._turned = None
+            there = self._arrays
+            self._followed = pi, follow(self.launcher, there.rows, there.ptr, there.P, pi)
+        return self._followed[1]
 
     def way(self, name: str, **how: Any) -> Way:
         """One of the ways to solve chains."""
@@ -309,8 +326,12 @@ class CudaBackend:
         return out
 
     def transposed(self, chain: ChainRows) -> ChainRows:
-        """Transpose of a chain; entries of a row come in any order."""
-        return transposed(self.launcher, chain)
+        """Transpose of a chain, entries of a row in any order; that of the chain followed last is kept."""
+        if self._followed is None or self._followed[1] is not chain:
+            return transposed(self.launcher, chain)
+        if self._turned is None:
+            self._turned = transposed(self.launcher, chain)
+        return self._turned
 
     def column_sizes(self, turned: ChainRows) -> Any:
         """Entries of each column, from the transpose."""

@@ -35,17 +35,31 @@ const i64 STAGED = 2048;  // pairs that a block keeps in shared memory
 
 // Blocks take `chunk` states at a time, whose pairs lie side by side: groups find the value of each pair, then
 // threads what a state makes of its own, from value q[0] on. `room` has a place for every pair: values that do
-// not fit into shared memory are there, and with `keep` all of them in the end.
+// not fit into shared memory are there, and with `keep` all of them in the end. Where `some` is given, pairs
+// that have 0 there are left out, and get the value -FAR, unless there are too many pairs.
 template <class Value, class State>
 __device__ inline void over_chunks(
-    i64 n, i64 chunk, const i64* ptr, double* room, bool keep, Value value, State state
+    i64 n, i64 chunk, const i64* ptr, const unsigned char* some, double* room, bool keep, Value value, State state
 ) {
     __shared__ double staged[STAGED];
+    __shared__ unsigned short listed[STAGED];
+    __shared__ unsigned count;
     for (i64 first = blockIdx.x * chunk; first < n; first += gridDim.x * chunk) {
         const i64 last = first + chunk < n ? first + chunk : n, from = ptr[first], size = ptr[last] - from;
-        const bool fits = size <= STAGED;
+        const bool fits = size <= STAGED, listing = some && fits;
         double* q = fits ? staged : room + from;
-        for (i64 i = threadIdx.x / LANES; i < size; i += blockDim.x / LANES) {
+        if (listing) {
+            if (threadIdx.x == 0) count = 0;
+            __syncthreads();
+            for (i64 i = threadIdx.x; i < size; i += blockDim.x) {
+                if (some[from + i]) listed[atomicAdd(&count, 1u)] = i;
+                else q[i] = -FAR;
+            }
+            __syncthreads();
+        }
+        const i64 items = listing ? count : size;
+        for (i64 k = threadIdx.x / LANES; k < items; k += blockDim.x / LANES) {
+            const i64 i = listing ? listed[k] : k;
             const double x = value(from + i);
             if (lane() == 0) q[i] = x;
         }
@@ -59,23 +73,26 @@ __device__ inline void over_chunks(
 }
 
 // With q = (r - base) / scale + G mu + P h: pi = softmax of q / tau, e = soft maximum of q - h. Numbers: min e,
-// max e, max q - h.
+// max e, max q - h. Of pairs that are not near only those count that are; with reach > 0 those are near from now
+// on that are within it of their state's best.
 extern "C" __global__ void soft_states(
     i64 n, i64 chunk, const i64* ptr, const Offset* row, const int* col, const Prob* val, const double* r,
     double base, double scale, const i64* gptr, const int* gcol, const double* gval, i64 by_state,
-    const double* mu, double tau, double rare, const double* h, double* pi, double* e, double* board, double* numbers
+    const double* mu, double tau, double rare, const double* h, i64 known, unsigned char* near, double reach,
+    double* pi, double* e, double* board, double* numbers
 ) {
     const Sets sets = {gptr, gcol, gval, by_state};
     const double cold = 1 / tau, least = log(rare);
     double low = FAR, high = -FAR, top = -FAR;
     over_chunks(
-        n, chunk, ptr, pi, true,
+        n, chunk, ptr, known ? near : 0, pi, true,
         [&](i64 i) { return (r[i] - base) / scale + ahead(i, row, col, val, h); },
         [&](i64 s, double* q) {
             const i64 size = ptr[s + 1] - ptr[s];
             sets.raise(s, ptr[s], size, mu, q);
             double best = -FAR, total = 0;
             for (i64 i = 0; i < size; i++) best = fmax(best, q[i]);
+            for (i64 i = 0; reach > 0 && i < size; i++) near[ptr[s] + i] = q[i] >= best - reach;
             for (i64 i = 0; i < size; i++) {
                 const double depth = (q[i] - best) * cold;
                 q[i] = depth < least ? 0 : exp(depth);
@@ -106,7 +123,7 @@ extern "C" __global__ void greedy_states(
     const Sets sets = {gptr, gcol, gval, by_state};
     double low = FAR, high = -FAR;
     over_chunks(
-        n, chunk, ptr, pi, true,
+        n, chunk, ptr, 0, pi, true,
         [&](i64 i) { return (r[i] - base) / scale + ahead(i, row, col, val, h); },
         [&](i64 s, double* q) {
             const i64 size = ptr[s + 1] - ptr[s], old = choice[s] - ptr[s];
@@ -555,6 +572,20 @@ extern "C" __global__ void gram(i64 total, const double* D, double* board) {
     leave(SUM, sum, blockIdx.y, board);
 }
 
+// Numbers: min, max of a - b, as far as can be where that is no number.
+extern "C" __global__ void apart(i64 n, const double* a, const double* b, double* board, double* numbers) {
+    double low = FAR, high = -FAR;
+    for (i64 s = thread(); s < n; s += threads()) {
+        const double off = a[s] - b[s];
+        const bool sound = fabs(off) < FAR;
+        low = fmin(low, sound ? off : -FAR);
+        high = fmax(high, sound ? off : FAR);
+    }
+    leave(LEAST, low, 0, board);
+    leave(LARGEST, high, 1, board);
+    finish(1, 1, 0, board, numbers);
+}
+
 extern "C" __global__ void shift(
     i64 n, i64 K, i64 width, const double* h, const float* H, const double* d, double* out
 ) {
@@ -575,7 +606,7 @@ extern "C" __global__ void ceiling_states(
 ) {
     double top = -FAR;
     over_chunks(
-        n, chunk, ptr, room, false,
+        n, chunk, ptr, 0, room, false,
         [&](i64 i) { return ahead(i, row, col, val, h) + 2 * size * row_defect(i, row, val); },
         [&](i64 s, double* next) {
             for (i64 i = ptr[s]; i < ptr[s + 1]; i++) {
@@ -610,9 +641,9 @@ extern "C" __global__ void mean_bounds(
             if (!(pi[i] > 0)) continue;
             const i64 at = by_state ? s : i;
             const double f = k < 0 ? r[i] : sets.member(s, i, k);
-            sum += pi[i] * (f + ahead(i, row, col, val, h));
+            sum += pi[i] * (f + (size > 0 ? ahead(i, row, col, val, h) : 0));
             mass += pi[i];
-            defect = fmax(defect, row_defect(i, row, val));
+            if (size > 0) defect = fmax(defect, row_defect(i, row, val));
             terms += row[i + 1] - row[i] + gptr[at + 1] - gptr[at] + 4;
         }
         const double off = sum / mass - h[s];
