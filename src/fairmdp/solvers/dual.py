@@ -59,6 +59,8 @@ class Tuning:
     many: int = 5
     coldest: float = 1e-10
     idle: float = 0.02  # room of every quota at prices 0 with which no step is looked for
+    rough: float = 3e-2  # what is left of the quotas' biases that a step is made of ...
+    exact: float = 3e-3  # ... and where steps were many
     far: float = 0.1  # quotas missed by so much, in temperatures, are met better first
     calm: float = 0.3  # change of the log-policy, root mean square, below which a temperature is done
     bold: float = 3.0  # and above which a step is not believed
@@ -205,7 +207,7 @@ class _Search:
 
     def _descend(self, mu: Floats, h: Floats, nu: Floats, tau: float) -> None:
         """Newton steps at falling temperatures until the gap is closed."""
-        point = self.smoothed.evaluate(mu, h, nu, tau, tau * tau)
+        point = self.smoothed.evaluate(mu, h, nu, tau)
         held: _Held | None = None
         self.ended = None
         radius, taken = 1.0, 0
@@ -221,7 +223,8 @@ class _Search:
                 self.counters["levels"] += 1
                 continue
             self.counters["steps"] += 1
-            held = self._held(point, held)
+            exact = self.tuning.rough if taken < self.tuning.many else self.tuning.exact
+            held = self._held(point, held, exact)
             new, radius, cooled = self._step(point, held, radius, taken)
             taken = 0 if cooled else taken + 1
             require(taken <= self.tuning.patience)
@@ -230,7 +233,7 @@ class _Search:
                 self.counters["levels"] += 1
             point = new
 
-    def _held(self, point: Point, last: _Held | None) -> _Held:
+    def _held(self, point: Point, last: _Held | None, exact: float) -> _Held:
         """Quotas that the next step is about, with their biases at a point."""
         quotas, backend = np.arange(self.backend.n_quotas), self.backend
         if quotas.size > self.tuning.crowd:
@@ -245,7 +248,7 @@ class _Search:
             _, here, there = np.intersect1d(quotas, last.quotas, return_indices=True)
             guess = F.copy()
             guess[:, here] = last.H[:, there]
-        H, left = self.smoothed.chains.biases(point.chain, F, guess, quotas.size, 3e-3)
+        H, left = self.smoothed.chains.biases(point.chain, F, guess, quotas.size, exact)
         require(left <= 0.1)
         return _Held(quotas, backend, H)
 

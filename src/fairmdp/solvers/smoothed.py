@@ -9,9 +9,10 @@ from fairmdp.backends.base import Backend, Backup
 from fairmdp.model.checks import Floats
 from fairmdp.solvers.request import Request
 
-_ROUGH = 1e-3  # error of a stationary distribution in temperatures: what is made of it is known as well
+_ROUGH = 1e-2  # error of a stationary distribution in temperatures: what is made of it is known as well
 _EXACT = 1e-9
-_FAR = 4.0  # entropy, in tolerances, with which a temperature is not the last one
+_MOST_LEFT, _LEAST_LEFT = 0.2, 0.01  # of what a policy's values are off by, after they were swept
+_FAR = 4.0  # loss to entropy, in tolerances, at which a temperature is not the last one
 
 
 class StallError(Exception):
@@ -52,23 +53,26 @@ class Smoothed:
         self.chains = backend.way("sweeps")
         self.unsettled = 0
 
-    def evaluate(self, mu: Floats, h: Any, nu: Any, tau: float, entropy: float = 0.0) -> Point:
+    def evaluate(self, mu: Floats, h: Any, nu: Any, tau: float, entropy: float | None = None) -> Point:
         """Soft policy iteration at fixed prices, from a guess of the relative values.
 
-        Where about so much will be lost to entropy that no ceiling can close the gap, less will do.
+        Where more is expected to be lost to entropy than a ceiling can make good, less exact values will do.
         """
         backend, chains = self.backend, self.chains
-        enough = 1e-2 * tau
-        if entropy < _FAR * self.request.tol:
-            enough = max(min(enough, 0.2 * self.request.tol), 1e-3 * tau)
+        last = (tau * tau if entropy is None else entropy) < _FAR * self.request.tol
+        enough = min(1e-2 * tau, 0.2 * self.request.tol) if last else 1e-2 * tau
         backup = backend.improve(h, mu, tau)
         chain = backend.follow(backup.pi)
+        before = 0.0
         for _ in range(self.improvements):
             self.request.deadline.check()
             span = backup.high - backup.low
             if span <= enough:
                 break
-            h, left = chains.evaluate(chain, h, backup.e, 0.02 * span)
+            # What the next policy will be off by itself is not worth sweeping below.
+            part = min(max(_MOST_LEFT * span / before, _LEAST_LEFT), _MOST_LEFT) if before else _MOST_LEFT
+            h, left = chains.evaluate(chain, h, backup.e, max(part * span, 0.3 * enough))
+            before = span
             require(left <= 0.5 * span)
             backup = backend.improve(h, mu, tau)
             chain = backend.follow(backup.pi)
