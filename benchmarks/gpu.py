@@ -27,7 +27,7 @@ from benchmarks.table import table
 
 from fairmdp import DeviceProblem, scenarios, solve_colgen, solve_dual, solve_proximal
 from fairmdp.backends.cuda.backend import CudaBackend
-from fairmdp.backends.cuda.chains import transposed
+from fairmdp.backends.cuda.chains import follow, transposed
 from fairmdp.backends.cuda.device_problem import DeviceMDP
 from fairmdp.backends.cuda.launcher import open_cuda
 from fairmdp.backends.cuda.proximal import CudaProximal, _Rows
@@ -259,32 +259,46 @@ def dual_kernels(problem):
     launcher, n, pairs = device.launcher, mdp.n_states, mdp.n_pairs
     h, nu = device.full(0.0), device.full(1 / n)
     backup = device.improve(h, np.full(K, 0.2), 1e-3)
+    rows = device.variant._replace(lanes=launcher.lanes(BRANCHING + 1))
     chain = device.follow(backup.pi)
     turned = transposed(device.launcher, chain)
-    e, out = backup.e, cupy.empty(n)
+    e, out = backup.e.astype(np.float32), cupy.empty(n)
+    left = cupy.empty_like(e)
     last = cupy.zeros(2)
     mass = cupy.ones(2)
     sector, links = 32, chain.cols.size
     model = mdp.row.nbytes + mdp.col.nbytes + mdp.val.nbytes
     of_chain = 12 * links + 8 * n
     variant = device.of_chain(chain)
-    F = device.quota_block(backup.pi, device.totals(backup.pi, nu, e)[0])
+    F = device.quota_block(backup.pi, device.totals(backup.pi, nu, backup.e)[0])
     H, _ = device.way("sweeps").biases(chain, F, None, K, 1.0)
     F, work = H.copy(), H.copy()
     blocks = device.variant._replace(lanes=launcher.lanes(K))
     board = launcher.board(2 * K, n, blocks)
     mu = np.full(K, 0.2)
-    sets = sum(array.nbytes for array in problem.sets)
+    width, sets = device.width(K), sum(array.nbytes for array in problem.sets)
+
+    def of_all_pairs():
+        vars(device).pop("_near", None)  # with what is known of the pairs
+        device.improve(h, mu, 1e-3)
+
     yield (
         "soft_states",
-        model + 16 * pairs + 24 * n + sets + sector * mdp.n_transitions,
-        timed(lambda: device.improve(h, mu, 1e-3)),
+        model + 17 * pairs + 24 * n + sets + sector * mdp.n_transitions,
+        timed(of_all_pairs),
     )
+    kept = int(device._near.look(h, 1e-3, device.span_between).pairs.sum())
+    yield (
+        "soft_states_near",
+        9 * pairs + 24 * n + sets
+        + kept * (2 * mdp.row.itemsize + 8 + row_sectors(mdp) + (BRANCHING + 1) * sector),
+        timed(lambda: device.improve(h, mu, 1e-3)),
+    )  # fmt: skip
     played = links // (BRANCHING + 1)
     yield (
         "follow",
         2 * (8 * pairs + 24 * n) + mdp.row.nbytes + played * row_sectors(mdp) + 12 * links,
-        timed(lambda: device.follow(backup.pi)),
+        timed(lambda: follow(launcher, rows, mdp.ptr, (mdp.row, mdp.col, mdp.val), backup.pi)),
     )
     yield (
         "turned",
@@ -293,8 +307,10 @@ def dual_kernels(problem):
     )
     yield (
         "value_sweep",
-        of_chain + sector * links + 32 * n,
-        timed(lambda: launcher.reduce(variant, "value_sweep", n, n, *chain, 0.0, last, e, out, h, columns=2)),
+        of_chain + sector * links + 24 * n,
+        timed(
+            lambda: launcher.reduce(variant, "value_sweep", n, n, *chain, 0.0, last, e, left, h, columns=2)
+        ),
     )
     yield (
         "stationary_sweep",
@@ -303,14 +319,12 @@ def dual_kernels(problem):
             lambda: launcher.reduce(variant, "stationary_sweep", n, n, *turned, 0.0, mass, nu, out, columns=2)
         ),
     )
-    row = 4 * device._width
+    row = 4 * width
     yield (
         "block_sweep",
         of_chain + max(row, sector) * links + 3 * row * n,
         timed(
-            lambda: launcher.launch(
-                blocks, "block_sweep", n, n, K, device._width, 0, *chain, 0.0, F, H, work, board
-            )
+            lambda: launcher.launch(blocks, "block_sweep", n, n, K, width, 0, *chain, 0.0, F, H, work, board)
         ),
     )
     yield (

@@ -1,6 +1,7 @@
 """The CUDA kernel sets: on a GPU where there is one, and their source on the CPU wherever there is g++."""
 
 import shutil
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -29,7 +30,7 @@ from fairmdp.backends.by_quota import layout, place
 from fairmdp.backends.cpu import proximal as numba_kernels
 from fairmdp.backends.cpu.backend import CpuBackend
 from fairmdp.backends.cuda import backend as cuda_backend
-from fairmdp.backends.cuda import chains, near
+from fairmdp.backends.cuda import chains
 from fairmdp.backends.cuda.backend import CudaBackend
 from fairmdp.backends.cuda.chains import transposed
 from fairmdp.backends.cuda.launcher import Launcher, Variant, open_cuda
@@ -171,6 +172,19 @@ def test_a_queue_on_the_device(launcher):
     nu = Chain.of(problem.mdp, policy).shares
     np.testing.assert_allclose(launcher.get(sol.visitation), nu, atol=1e-12)
     np.testing.assert_allclose(problem.members @ (policy * nu[problem.mdp.s_of]), sol.shares, atol=1e-11)
+
+
+def test_values_are_swept_in_floats_without_a_loss_of_digits(launcher):
+    problem = scenarios.garnet(n_states=200, n_quotas=2, seed=1)
+    device, rng = opened(launcher, problem), np.random.default_rng(0)
+    pi = uniform_policy(problem.mdp)
+    h, e = rng.normal(size=200), 1000 + 1e-6 * rng.random(200)
+    found, left = device.way("sweeps").evaluate(
+        device.follow(launcher.put(pi)), launcher.put(h), launcher.put(e), 1e-12
+    )
+    change = launcher.get(found) - h
+    P = csr_array((pi, problem.mdp.s_of, np.arange(pi.size + 1))).T @ problem.mdp.P
+    assert left <= 1e-12 and np.ptp(e - change + P @ change) < 2e-12
 
 
 def test_long_run_of_a_slow_chain(launcher):
@@ -701,15 +715,24 @@ def test_pairs_are_left_out_by_lanes(threaded, monkeypatch):
     assert_nothing_is_missed(threaded, monkeypatch)
 
 
+def test_a_backend_lets_go_of_its_memory(launcher, monkeypatch):
+    monkeypatch.setattr(cuda_backend, "MANY", 0)
+    device = opened(launcher, scenarios.garnet(n_states=50, n_quotas=2, seed=1))
+    device.transposed(device.follow(device.improve(device.full(0.0), np.zeros(2), 1e-3).pi))
+    gone = weakref.ref(device)
+    del device  # a cycle would keep it until someone collects garbage
+    assert gone() is None
+
+
 def assert_nothing_is_missed(launcher, monkeypatch):
     problem = scenarios.garnet(n_states=150, n_actions=6, n_quotas=4, tightness=0.99, seed=3)
     plain = opened(launcher, problem)
-    monkeypatch.setattr(near, "MANY", 0)
+    monkeypatch.setattr(cuda_backend, "MANY", 0)
     device, rng = opened(launcher, problem), np.random.default_rng(0)
     h, mu = rng.normal(size=problem.mdp.n_states), np.zeros(4)
     told = []
     look = device._near.look
-    monkeypatch.setattr(device._near, "look", lambda h, tau: told.append(look(h, tau)) or told[-1])
+    monkeypatch.setattr(device._near, "look", lambda *args: told.append(look(*args)) or told[-1])
     # Steps small and large, at temperatures that fall: lists are made, used, shortened, and given up.
     for tau, step in [
         (0.05, 0.0),

@@ -16,7 +16,7 @@ from fairmdp.backends.by_quota import KernelSet, Layout, Place, layout, place
 from fairmdp.backends.cuda.chains import ROOM, follow, transposed
 from fairmdp.backends.cuda.device_problem import DeviceProblem
 from fairmdp.backends.cuda.launcher import MOST_QUOTAS, Launcher, Variant, open_cuda
-from fairmdp.backends.cuda.near import Near
+from fairmdp.backends.cuda.near import MANY, Near
 from fairmdp.backends.cuda.proximal import CudaProximal
 from fairmdp.backends.cuda.ways import Krylov, Sweeping
 from fairmdp.backends.factoring import Factoring
@@ -151,7 +151,7 @@ class CudaBackend:
 
     @cached_property
     def _near(self) -> Near:
-        return Near(self)
+        return Near(self.launcher, self.n_pairs, self.n_pairs >= MANY and self.problem.by_state)
 
     def span_between(self, a: Any, b: Any) -> float:
         """Span of the difference of two vectors over the states."""
@@ -178,7 +178,7 @@ class CudaBackend:
     def improve(self, h: Any, mu: Any, tau: float) -> Backup:
         """Softmax policy of r + G.T mu at relative values h."""
         pi, e = self._of_pairs(), self._vector()
-        told = self._near.look(h, tau)
+        told = self._near.look(h, tau, self.span_between)
         numbers = self._backup("soft_states", mu, float(tau), rare(tau), h, *told, pi, e, columns=3)
         return Backup(pi, e, *self.get(numbers).tolist())
 
@@ -385,7 +385,7 @@ class CudaBackend:
 
     def of_chain(self, chain: ChainRows) -> Variant:
         """Lanes that share a row of a chain."""
-        return self.variant._replace(lanes=self.launcher.row_lanes(chain.cols.size / self.n_states))
+        return self.variant._replace(lanes=self.launcher.few_lanes(chain.cols.size / self.n_states))
 
     def _reduce(self, name: str, *args: Any, columns: int, variant: Variant | None = None) -> Any:
         """A reduction over the states."""

@@ -93,11 +93,11 @@ class Launcher:
         return lanes
 
     def row_lanes(self, mean: float) -> int:
-        """Threads to share a row of a chain: fewer, since more is done for each row."""
+        """Threads to share a row where more is done for each row than reading it."""
         return self.lanes(mean / 2)
 
     def few_lanes(self, mean: float) -> int:
-        """Threads to share a row of the model in a backup, where other rows are read at the same time."""
+        """Threads to share a row of a chain or model where each has several entries on their way."""
         return self.lanes(mean / 4)
 
     def put(self, array: Any) -> Any:

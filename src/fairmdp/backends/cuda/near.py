@@ -9,14 +9,13 @@ which a softmax policy leaves actions out, the backup is the same without them.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fairmdp.backends.base import rare
-
-if TYPE_CHECKING:
-    from fairmdp.backends.cuda.backend import CudaBackend
+from fairmdp.backends.cuda.launcher import Launcher
 
 MANY = 200_000
 """Pairs from which on it pays to leave some out."""
@@ -35,19 +34,18 @@ class Looked(NamedTuple):
 
 
 class Near:
-    """What is known of the pairs of a problem."""
+    """What is known of the pairs of a problem; `look` says nothing where it would not be ``of_use``."""
 
-    def __init__(self, backend: CudaBackend) -> None:
-        self._backend, self._h, self._reach = backend, None, 0.0
-        self._of_use = backend.n_pairs >= MANY and backend.problem.by_state
-        self._pairs = backend.launcher.xp.empty(backend.n_pairs, np.uint8) if self._of_use else 0
+    def __init__(self, launcher: Launcher, n_pairs: int, of_use: bool) -> None:
+        self._of_use, self._h, self._reach = of_use, None, 0.0
+        self._pairs = launcher.xp.empty(n_pairs, np.uint8) if of_use else 0
 
-    def look(self, h: Any, tau: float) -> Looked:
+    def look(self, h: Any, tau: float, span_between: Callable[[Any, Any], float]) -> Looked:
         """What to tell a backup at relative values h, which are kept."""
         if not self._of_use:
             return Looked(0, self._pairs, 0.0)
         depth = -tau * math.log(rare(tau)) * (1 + _ROUNDING)
-        room = 0.0 if self._h is None else self._reach - self._backend.span_between(h, self._h)
+        room = 0.0 if self._h is None else self._reach - span_between(h, self._h)
         known = room >= depth
         if known and not (room >= _REACH * depth and self._reach > _WIDE * depth):
             return Looked(1, self._pairs, 0.0)

@@ -186,7 +186,7 @@ class CudaProximal:
         """Power sweeps of a policy's chain from nu, in place; returns the last relative change."""
         launcher, S = self.launcher, model.w.size
         turned = transposed(launcher, follow(launcher, self._rows(model), model.pairs, model[:3], pi))
-        variant = self._alone(model)._replace(lanes=launcher.row_lanes(turned.cols.size / S))
+        variant = self._alone(model)._replace(lanes=launcher.few_lanes(turned.cols.size / S))
         numbers = self.xp.ones(2)  # change, mass
         source, target = nu.copy(), self.xp.empty_like(nu)
         change = math.inf

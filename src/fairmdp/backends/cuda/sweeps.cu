@@ -319,16 +319,17 @@ struct Rows {
     }
 };
 
-const int DEEP = 2;  // entries of a row that wait in each lane
+const int DEEP = 4;  // entries of a row that wait in each lane
 
 // Calls each(s, sum_k p_k x[col_k]) for the rows of a chain, in every lane of a group.
-template <class Each>
+template <class Real, class Each>
 __device__ inline void over_rows(
-    i64 n, const i64* starts, const int* cols, const double* vals, const double* x, Each each
+    i64 n, const i64* starts, const int* cols, const double* vals, const Real* x, Each each
 ) {
     Rows<DEEP> rows(n, starts, cols, vals);
     for (i64 s = group(); s < n; s += groups()) {
-        double weight[DEEP], found[DEEP];
+        double weight[DEEP];
+        Real found[DEEP];
         for (int m = 0; m < DEEP; m++) {
             weight[m] = rows.weight[m];
             found[m] = x[rows.to[m]];
@@ -342,11 +343,24 @@ __device__ inline void over_rows(
     }
 }
 
+// e less the middle of its ends, to out and, damped, to h.
+extern "C" __global__ void value_start(
+    i64 n, double damping, const double* ends, const double* e, float* out, double* h
+) {
+    const double middle = (ends[0] + ends[1]) / 2;
+    for (i64 s = thread(); s < n; s += threads()) {
+        const double off = e[s] - middle;
+        out[s] = off;
+        h[s] += (1 - damping) * off;
+    }
+}
+
 // out = P e less the middle of e, which lies between last[0] and last[1]; h += out. Numbers: min, max of out.
-// Each sweep centres what the one before has left, so h moves by a constant that does not matter.
+// Each sweep centres what the one before has left, so h moves by a constant that does not matter, and floats are
+// exact enough.
 extern "C" __global__ void value_sweep(
     i64 n, const i64* starts, const int* cols, const double* vals, double damping, const double* last,
-    const double* e, double* out, double* h, double* board, double* numbers
+    const float* e, float* out, double* h, double* board, double* numbers
 ) {
     const double middle = (last[0] + last[1]) / 2;
     double low = FAR, high = -FAR;

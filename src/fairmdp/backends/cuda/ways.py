@@ -25,15 +25,18 @@ class Sweeping:
     def evaluate(self, chain: ChainRows, h: Any, e: Any, tol: float) -> tuple[Any, float]:
         """Relative values of the policy whose backup at h is off by e, and the span of what is left."""
         launcher, n, xp = self._launcher, self._n, self._launcher.xp
-        variant = self._backend.of_chain(chain)
-        h, work, out = h + (1 - self._damping) * e, xp.empty_like(e), xp.empty_like(e)
+        variant, each = self._backend.of_chain(chain), self._backend.variant
+        ends = launcher.reduce(each, "krylov_ends", n, n, e, e, columns=4)
+        h, left = h.copy(), xp.empty(n, np.float32)
+        launcher.launch(each, "value_start", n, n, self._damping, ends, e, left, h)
+        work, out = xp.empty_like(left), xp.empty_like(left)
         last, span = xp.zeros(2), math.inf
         for _ in range(0, self._most, self._look):
             numbers = xp.empty((self._look, 2))
             for row in numbers:
-                args = n, *chain, self._damping, last, e, out, h
+                args = n, *chain, self._damping, last, left, out, h
                 last = launcher.reduce(variant, "value_sweep", n, *args, out=row)
-                e, out, work = out, work, out
+                left, out, work = out, work, left
             self._backend.sweeps += self._look
             low, high = launcher.get(last).tolist()
             span = high - low
