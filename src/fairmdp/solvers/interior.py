@@ -311,7 +311,8 @@ class _Search:
         stiff[self._above] += m2 / t2
         slack = np.where(self._fixed, 0.0, 1.0 / np.maximum(stiff, _LEAST))
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            if not self._equations.factor(1.0 / (z / x + tuning.proximal), slack):
+            gap = min(max(self.upper - self.value, 0.0), 1.0)
+            if not self._equations.factor(1.0 / (z / x + tuning.proximal), slack, gap):
                 return False
             off = self._raised - point.g + z
             mean = float(p @ d) / p.size

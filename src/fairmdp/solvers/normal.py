@@ -61,7 +61,8 @@ class Tuning:
     steps: int = 12  # of conjugate gradients, at most
     part: float = 1e-4  # of a right-hand side that they may leave
     refinements: int = 4
-    left: float = 1e-12  # of an average state's flow
+    left: float = 1e-12  # of an average state's flow, or ...
+    early: float = 1e-7  # ... of the gap, where that is more: 1e-5 keeps grids from ending
 
 
 USUAL = Tuning()
@@ -166,8 +167,12 @@ class Equations:
         """How much more of h a pair's state has than what follows it, (SA,)."""
         return h[self._mdp.s_of] - self._mdp.P @ h
 
-    def factor(self, d: Floats, slack: Floats) -> bool:
-        """Turn to weights d of the pairs, (SA,), and slacks of the quotas, (K,); False if that overflows."""
+    def factor(self, d: Floats, slack: Floats, gap: float = 0.0) -> bool:
+        """Turn to weights d of the pairs, (SA,), and slacks of the quotas, (K,); False if that overflows.
+
+        Steps need not be more exact than a small part of the gap.
+        """
+        self._enough = max(self._tuning.left, self._tuning.early * gap)
         local, states, w = self._mine
         own_slack = np.zeros(self._mdp.n_states)
         own_slack[states] = slack[local]
@@ -198,7 +203,7 @@ class Equations:
         step = self._solve_once(aim)
         off = self._off(aim, step)
         for _ in range(self._tuning.refinements):
-            if off.largest <= self._tuning.left:
+            if off.largest <= self._enough:
                 break
             more = self._solve_once(off)
             finer = Step(step.x + more.x, step.h + more.h, step.g + more.g, step.mu + more.mu)
@@ -262,7 +267,7 @@ class Equations:
         v = self._precondition(b)
         left = b - self._apply(v)
         best, best_left = v, float(np.abs(left).max())
-        goal = max(self._tuning.left, self._tuning.part * float(np.abs(b).max()))
+        goal = max(self._enough, self._tuning.part * float(np.abs(b).max()))
         p, last = np.zeros_like(b), 1.0
         self.cg = 0
         for _ in range(self._tuning.steps):
