@@ -82,8 +82,7 @@ class EndsLP:
         cost[: self._inner.size] -= self._shift
         self._scale = float(np.abs(cost).max()) or 1.0
         lp = linear_program(-cost / self._scale, matrix, low, high)
-        first = np.unique(found.labels[self._place], return_index=True)[1]  # a row of flow in each component
-        self._program = Program(lp, "simplex", deadline or Deadline(None), implied=first.tolist())
+        self._program = Program(lp, "simplex", deadline or Deadline(None), conserving=self._place.size)
 
     def run(self) -> EndsAnswer | None:
         """Solve; None means that HiGHS found no point."""

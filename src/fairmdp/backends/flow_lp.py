@@ -77,7 +77,7 @@ class FlowLP:
             for bound in _row_bounds(problem.at_least, problem.at_most, self._n)
         )
         lp = linear_program(-c / self._cost_scale, columns, low, high)
-        self._program = Program(lp, algorithm, deadline or Deadline(None), implied=(0,))
+        self._program = Program(lp, algorithm, deadline or Deadline(None), conserving=S)
 
     def set_quota(self, k: int, at_least: float, at_most: float) -> None:
         """Change the bounds of one quota; the next run starts from the last basis."""

@@ -6,8 +6,7 @@ Of a small program on which HiGHS has no verdict whichever way it is asked, whol
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import highspy
 import numpy as np
@@ -90,13 +89,13 @@ def linear_program(
 class Program:
     """One linear program, whose bounds may be changed between runs; the next starts from the last basis.
 
-    Rows that are implied by the others, but for rounding errors, may be named.
+    The first rows may be `conserving`: they sum to 0 in every column, but for rounding errors.
     """
 
     def __init__(
-        self, lp: highspy.HighsLp, algorithm: Algorithm, deadline: Deadline, implied: Sequence[int] = ()
+        self, lp: highspy.HighsLp, algorithm: Algorithm, deadline: Deadline, conserving: int = 0
     ) -> None:
-        self.algorithm, self._deadline, self._implied = algorithm, deadline, implied
+        self.algorithm, self._deadline, self._conserving = algorithm, deadline, conserving
         self._whole: Point | None = None  # where whole numbers had to decide
         self.highs = quiet(
             solver=algorithm, run_crossover="off", primal_feasibility_tolerance=_TOL,
@@ -153,15 +152,10 @@ class Program:
         lp = self.highs.getLp()
         columns = lp.a_matrix_.value_, lp.a_matrix_.index_, lp.a_matrix_.start_
         matrix = csc_array(columns, shape=(lp.num_row_, lp.num_col_)).toarray()
-        rows = np.delete(np.arange(lp.num_row_), self._implied)
-        low, high = np.array(lp.row_lower_)[rows], np.array(lp.row_upper_)[rows]
-        cost, check = np.array(lp.col_cost_), self._deadline.check
-        found = backends.small_lp.least_cost(cost, matrix[rows], low, high, room=_TOL, check=check)
-        if found is None:
-            return None
-        duals = np.zeros(lp.num_row_)
-        duals[rows] = found.row_duals
-        return found._replace(row_duals=duals)
+        return backends.small_lp.least_cost(
+            np.array(lp.col_cost_), matrix, np.array(lp.row_lower_), np.array(lp.row_upper_),
+            conserving=self._conserving, room=_TOL, check=self._deadline.check,
+        )  # fmt: skip
 
     def _run_afresh(self, **options: Any) -> None:
         """Solve without what is known, with some options changed for this time."""

@@ -15,7 +15,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from math import isfinite, lcm
 from typing import Any, NamedTuple
@@ -42,7 +42,14 @@ class _Line(NamedTuple):
 
 
 def least_cost(
-    cost: Floats, matrix: Floats, low: Floats, high: Floats, *, room: float, check: Callable[[], None]
+    cost: Floats,
+    matrix: Floats,
+    low: Floats,
+    high: Floats,
+    *,
+    conserving: int = 0,
+    room: float,
+    check: Callable[[], None],
 ) -> Point | None:
     """Minimise ``cost @ x`` over ``x >= 0`` with ``low <= matrix @ x <= high``, exactly.
 
@@ -50,6 +57,9 @@ def least_cost(
     ----------
     cost, matrix, low, high
         The program; bounds may be infinite.
+    conserving
+        How many of the first rows sum to 0 in every column, but for rounding errors: these are taken off the
+        largest entry of the column there. Equalities that follow from each other would have no point at all.
     room
         How far bounds may be missed in all where they contradict each other.
     check
@@ -61,77 +71,67 @@ def least_cost(
         None where every x misses the bounds by more. If there is `room` in use, prices are as high as they
         have to be for the multipliers to prove a bound.
     """
-    n = cost.size
-    lines: list[_Line] = []
-    left: list[list[int]] = []
-    for i, (a, lowest, highest) in enumerate(zip(matrix.tolist(), low.tolist(), high.tolist(), strict=True)):
-        equal = lowest == highest
-        for bound, sign in ((lowest, 1), (highest, -1))[: 1 if equal else 2]:
-            if not isfinite(bound):
-                continue
-            sign = -sign if equal and bound < 0 else sign
-            whole, scale = _whole([*a, bound])
-            lines.append(_Line(i, sign, scale, equal))
-            left.append([sign * v for v in whole])
-    m, unequal = len(lines), [k for k, line in enumerate(lines) if not line.equal]
+    lines, left = _lines(_balanced(matrix, conserving), low.tolist(), high.tolist())
+    n, m = cost.size, len(lines)
+    unequal = [k for k, line in enumerate(lines) if not line.equal]
     # Columns: x, what each bound is exceeded by, what each line is short of; then the right side.
-    table: Whole = np.zeros((m + 2, n + len(unequal) + m + 1), dtype=object)
-    if m:
-        rows: Whole = np.array(left, dtype=object)
-        table[:m, :n], table[:m, -1] = rows[:, :n], rows[:, n]
     short = n + len(unequal)
+    table: Whole = np.zeros((m + 2, short + m + 1), dtype=object)
+    table[:m, :n], table[:m, -1] = left[:, :n], left[:, n]
+    table[unequal, n + np.arange(len(unequal))] = -1
+    table[np.arange(m), short + np.arange(m)] = 1
+    basis = [short + k for k in range(m)]
     for j, k in enumerate(unequal):
-        table[k, n + j] = -1
-    prices, unit = _whole(cost.tolist())
-    table[m, :n] = prices
-    # In units of one line's scale, so that all costs of being short are whole, too.
+        if table[k, -1] <= 0:  # met by nothing: no need to be short
+            table[k], basis[k] = -table[k], n + j
+    table[m, :n], unit = _whole(cost.tolist())
+    # Being short costs the same for each line in its own units: in those of all of them, whole numbers.
     common = lcm(*(line.scale for line in lines))
     dues: Whole = np.array(
         [common // line.scale * (_DEAR if line.equal else 1) for line in lines], dtype=object
     )
-    basis = []
-    for k in range(m):
-        table[k, short + k] = 1
-        if table[k, -1] < 0 or (
-            table[k, -1] == 0 and not lines[k].equal
-        ):  # met by nothing: no need to be short
-            table[k] = -table[k]
-            basis.append(n + unequal.index(k))
-        else:
-            basis.append(short + k)
     table[m + 1, short:-1] = dues
     for k, column in enumerate(basis):
         if column >= short:
             table[m + 1] -= dues[k] * table[k]
     tableau = _Tableau(table, basis, check)
-    tableau.descend(m + 1, np.arange(table.shape[1] - 1))
+    tableau.descend(m + 1, np.arange(short + m))
     missed = Fraction(-table[m + 1, -1], tableau.size * common)
     if missed > Fraction(room):
         return None
-    tableau.descend(m, np.flatnonzero(table[m + 1, :-1] == 0))
-    return _point(tableau, lines, matrix.shape, short, unit, dues)
-
-
-def _point(
-    tableau: _Tableau, lines: list[_Line], shape: tuple[int, ...], short: int, unit: int, dues: Whole
-) -> Point:
-    """Where a tableau ended, in floats."""
-    table, size, m = tableau.table, tableau.size, len(lines)
-    columns = np.zeros(shape[1])
+    if missed == 0:
+        tableau.drive_out(short)
+        tableau.descend(m, np.arange(short))
+        dear = Fraction(0)
+    else:  # among points that miss as little; the others at the price that makes up for what they would save
+        tableau.descend(m, np.flatnonzero(table[m + 1, :-1] == 0))
+        save = zip(table[m, :short], table[m + 1, :short], strict=True)
+        dear = max((Fraction(-cost, more) for cost, more in save if more > 0 > cost), default=Fraction(0))
+    columns = np.zeros(n)
     for k, column in enumerate(tableau.basis):
-        if column < shape[1]:
-            columns[column] = Fraction(table[k, -1], size)
-    cost, miss = table[m, :-1], table[m + 1, :-1]
-    # Columns that would miss more were left out: the price of missing that makes up for what they would save.
-    dear = max(
-        (Fraction(-c, d) for c, d in zip(cost[:short], miss[:short], strict=True) if d > 0 > c),
-        default=Fraction(0),
-    )
-    duals = np.zeros(shape[0])
+        if column < n:
+            columns[column] = Fraction(table[k, -1], tableau.size)
+    duals = np.zeros(low.size)
     for k, line in enumerate(lines):
-        by_cost, by_miss = Fraction(-cost[short + k], size), dues[k] - Fraction(miss[short + k], size)
-        duals[line.row] += (by_cost + dear * by_miss) * line.sign * line.scale / unit
-    return Point(columns, duals, float(Fraction(-table[m, -1], size * unit)), tableau.pivots)
+        by_cost, by_miss = (Fraction(-table[goal, short + k], tableau.size) for goal in (m, m + 1))
+        duals[line.row] += (by_cost + dear * (dues[k] + by_miss)) * line.sign * line.scale / unit
+    return Point(columns, duals, float(Fraction(-table[m, -1], tableau.size * unit)), tableau.pivots)
+
+
+def _lines(
+    rows: list[list[float | Fraction]], low: list[float], high: list[float]
+) -> tuple[list[_Line], Whole]:
+    """One line for each finite bound, and what stands in it, (lines, columns + 1)."""
+    lines, left = [], []
+    for i, (a, lowest, highest) in enumerate(zip(rows, low, high, strict=True)):
+        equal = lowest == highest
+        for bound, sign in ((lowest, 1), (highest, -1))[: 1 if equal else 2]:
+            if isfinite(bound):
+                sign = -1 if equal and bound < 0 else sign
+                whole, scale = _whole([*a, bound])
+                lines.append(_Line(i, sign, scale, equal))
+                left.append([sign * v for v in whole])
+    return lines, np.array(left, dtype=object)
 
 
 class _Tableau:
@@ -159,6 +159,15 @@ class _Tableau:
             stuck = ratio == 0
             self._pivot(r, c)
 
+    def drive_out(self, first: int) -> None:
+        """Let columns from `first` on, which are 0, leave the basis, but for rows that follow from others."""
+        for r, column in enumerate(self.basis):
+            entries = np.flatnonzero(self.table[r, :first]) if column >= first else np.zeros(0)
+            if entries.size:
+                if self.table[r, entries[0]] < 0:
+                    self.table[r] = -self.table[r]
+                self._pivot(r, int(entries[0]))
+
     def _pivot(self, r: int, c: int) -> None:
         row, pivot = self.table[r].copy(), self.table[r, c]
         self.table[:] = (pivot * self.table - np.outer(self.table[:, c], row)) // self.size
@@ -166,7 +175,17 @@ class _Tableau:
         self.size, self.basis[r], self.pivots = pivot, c, self.pivots + 1
 
 
-def _whole(values: list[float]) -> tuple[list[int], int]:
+def _balanced(matrix: Floats, conserving: int) -> list[list[float | Fraction]]:
+    """Rows of a matrix, of which the first sum to exactly 0 in every column."""
+    rows: list[list[float | Fraction]] = matrix.tolist()
+    largest = np.abs(matrix[:conserving]).argmax(axis=0).tolist() if conserving else []
+    for j, i in enumerate(largest):
+        others = (Fraction(row[j]) for k, row in enumerate(rows[:conserving]) if k != i)
+        rows[i][j] = -sum(others, Fraction(0))
+    return rows
+
+
+def _whole(values: Sequence[float | Fraction]) -> tuple[list[int], int]:
     """Values times their common denominator, and that."""
     ratios = [value.as_integer_ratio() for value in values]
     scale = max(below for _, below in ratios)  # powers of two
