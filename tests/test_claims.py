@@ -1,6 +1,7 @@
 """Claims of `learn` on worlds that make them hard: false ones are rarer than the level, true ones are made."""
 
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,11 +12,9 @@ from fairmdp import MDP, Chain, FunctionSimulator, Problem, Quota, Status, learn
 from fairmdp.learning.counts import Counts, sample_chunk, seed_stream
 from fairmdp.learning.evaluation import evaluate
 from fairmdp.learning.ladder import climb, fresh_times, steered_se, worth_testing
-from fairmdp.learning.posterior import Tuning, affordable_draws, trial
+from fairmdp.learning.posterior import Tuning, affordable_draws, floor, trial
 from fairmdp.learning.repeats import DEPENDENT, NOT_REPEATABLE
 from fairmdp.model.simulator import shell_model
-
-pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("world", WORLDS)
@@ -29,6 +28,7 @@ def test_worlds_are_what_they_say(world):
         assert solution.status is Status.OPTIMAL and np.abs(solution.prices).max() > 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", ["trap", "never"])
 def test_rare_slips_and_unreachable_quotas_are_not_claimed(world):
     """Judged by the samples that chose the policy, 77 % and 58 % of such runs made a false claim."""
@@ -36,6 +36,7 @@ def test_rare_slips_and_unreachable_quotas_are_not_claimed(world):
     assert sum(claimed and missed for claimed, missed, *_ in found) <= 5  # 4 % of runs may exceed it at 0.05
 
 
+@pytest.mark.slow
 def test_claims_are_made_where_there_is_room():
     found = [run("ring", 400, seed) for seed in range(1000, 1020)]
     claims = sum(claimed for claimed, *_ in found)
@@ -110,6 +111,57 @@ def test_the_ladder_descends_and_gets_its_samples():
     times = fresh_times(chosen, shell, 600, 1.645)
     used = np.any([rung.policy > 0 for rung in chosen], axis=0)
     assert times.sum() == 600 and (times[used] >= 2).all() and (times[~used] == 0).all()
+
+
+def test_the_ladder_of_a_cap_keeps_below_it():
+    problem = Problem(scenarios.three_state().mdp, [Quota("0", [0], at_most=0.4)])
+    counts = sample_chunk(problem.mdp.simulator(), np.repeat(np.arange(6), 200), np.random.SeedSequence(1))
+    shell = problem.with_mdp(shell_model(problem.mdp.simulator()))
+    rungs = climb(shell, counts, np.array([0.01]))
+    shares = [rung.seen.shares[0] for rung in rungs]
+    assert len(rungs) > 8 and shares == sorted(shares) and shares[0] < 0.3
+    for rung, share in zip(rungs, shares, strict=True):
+        assert share <= 0.4 - rung.margins[0] + 1e-9
+
+
+def test_nothing_uncertain_has_one_rung():
+    problem = Problem(MDP(np.eye(3)[[1, 2, 0]], [0.0, 1, 2], range(3)), [Quota("0", [0], at_least=0.3)])
+    counts = sample_chunk(problem.mdp.simulator(), np.repeat(np.arange(3), 10), np.random.SeedSequence(1))
+    rungs = climb(problem.with_mdp(shell_model(problem.mdp.simulator())), counts, np.zeros(1))
+    assert [rung.margins.tolist() for rung in rungs] == [[0.0]]
+
+
+def test_the_first_rung_is_the_furthest_from_its_bounds_in_errors_not_in_shares():
+    owed = Problem(MDP(np.eye(2), [0.0, 0.0], [0, 1]), [Quota("0", [0], at_least=0.2)])
+    far, near = (SimpleNamespace(seen=SimpleNamespace(shares=np.array([share]), share_se=np.array([se])))
+                 for share, se in ((0.3, 0.1), (0.25, 0.01)))  # fmt: skip
+    chosen = worth_testing([far, near], owed, lambda rung: rung.seen.share_se, 1.645)
+    assert chosen == [near]
+
+
+def test_pairs_that_no_rung_uses_are_not_asked():
+    """An action that leads home and pays nothing is in no policy of the ladder."""
+    three = scenarios.three_state()
+    P = np.vstack([three.mdp.P.toarray(), [[1.0, 0, 0]]])
+    mdp = MDP(P, [*three.mdp.r, -100.0], [*three.mdp.s_of, 2])
+    problem = Problem(mdp, [Quota("s2", [2], at_least=0.25)])
+    counts = sample_chunk(mdp.simulator(), np.repeat(np.arange(7), 200), np.random.SeedSequence(1))
+    shell = problem.with_mdp(shell_model(mdp.simulator()))
+    times = fresh_times(climb(shell, counts, np.array([0.01])), shell, 600, 1.645)
+    assert times.sum() == 600 and times[6] == 0
+
+
+def test_the_floor_of_a_gain_is_that_of_the_mean_of_its_rewards():
+    """One state: the error of the mean of n rewards is their deviation, with n - 1, over the root of n."""
+    mdp = MDP([[1.0]], [0.0], [0])
+    owed = Problem(mdp, [Quota("0", [0], at_least=0.5)])
+    paid = np.array([1.0, 2.0, 4.0])
+    counts = Counts.of(np.zeros(3, int), np.zeros(3, int), paid, 1, 1)
+    worth = (1.0, np.zeros(1))
+    found = floor(
+        owed, counts, np.ones(1), worth, lambda _, gains: gains, 0.05, 40_000, np.random.default_rng(0)
+    )
+    assert found == pytest.approx(paid.mean() - 1.645 * paid.std(ddof=1) / np.sqrt(3), abs=0.03)
 
 
 def test_what_was_shown_is_kept():

@@ -1,5 +1,6 @@
 """Answers about runs from the start: worked out by hand, by brute force, and tampered with."""
 
+import json
 import re
 from dataclasses import replace
 from fractions import Fraction
@@ -20,7 +21,7 @@ from endings import (
 from islands import BEST, CASES, DOOR, TOL, islands, rested
 from scipy.sparse import csr_array
 
-from fairmdp import MDP, Problem, Quota, Solution, Status, verify
+from fairmdp import MDP, FormatError, Problem, Quota, Solution, Status, solve, verify
 from fairmdp.certificate import exact_ends, rounded_ends
 from fairmdp.certificate.claim_ends import certify_ends
 from fairmdp.certificate.law import IN_THE_MEAN
@@ -217,6 +218,28 @@ def test_a_file_keeps_an_answer(name, tmp_path):
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
     assert (read.ends.component_prices != solution.ends.component_prices).nnz == 0
     assert verify(problem, read).ok and verify(problem, read, exact=True).ok
+
+
+def test_prices_of_components_keep_their_place(tmp_path):
+    """One quota's in the last component, the next one's in the first."""
+    mdp = MDP([[0, 1, 0], [0, 0, 1], [0, 1, 0], [0, 0, 1]], [0, 0, 1, 2], [0, 0, 1, 2], initial=[1, 0, 0])
+    quotas = [Quota("1", [1], at_least=0.3, expected=True), Quota("2", [2], at_least=0.2, expected=True)]
+    solution = solve(Problem(mdp, quotas))
+    shape = solution.ends.component_prices.shape
+    prices = csr_array(([0.25, 0.5], ([0, 1], [shape[1] - 1, 0])), shape=shape)
+    replace(solution, ends=replace(solution.ends, component_prices=prices)).save(tmp_path / "a.json")
+    kept = Solution.load(tmp_path / "a.json").ends.component_prices
+    assert kept.toarray().tolist() == prices.toarray().tolist()
+
+
+def test_shares_of_an_end_are_one_for_each_quota(tmp_path):
+    solution = next(found for _, found in SOLVED.values())
+    solution.save(tmp_path / "a.json")
+    raw = json.loads((tmp_path / "a.json").read_text())
+    raw["ends"]["classes"][0]["shares"].append(0.5)
+    (tmp_path / "a.json").write_text(json.dumps(raw))
+    with pytest.raises(FormatError, match=r"ends.classes\[0\].shares: expected \d+ numbers"):
+        Solution.load(tmp_path / "a.json")
 
 
 def test_an_answer_for_equal_steps_is_restated():

@@ -172,6 +172,14 @@ def test_reward_structures_are_chosen_by_name(tmp_path):
     assert not load(path).mdp.r.any()
 
 
+def test_a_name_of_a_reward_structure_that_is_no_text_is_read_all_the_same(tmp_path):
+    path = written(tmp_path, {"tra": TRA})
+    (tmp_path / "m1.srew").write_bytes(SREW.encode().replace(b"pay", b"p\xffy"))
+    (tmp_path / "m2.srew").write_text(SREW.replace("pay", "cost"))
+    with pytest.raises(FormatError, match="there are 2 reward structures: p\ufffdy, cost\n"):
+        load(path)
+
+
 def test_probabilities_with_few_digits_are_rescaled(tmp_path):
     targets = "".join(f"0 0 {t} 0.0333333333\n" for t in range(30))
     loops = "".join(f"{s} 0 0 1\n" for s in range(1, 30))

@@ -189,6 +189,7 @@ def test_records_are_those_of_the_policy_and_the_model():
     mdp = scenarios.three_state().mdp
     pi = np.array([0.2, 0.8, 1.0, 0.0, 0.5, 0.5])
     log = record(mdp, pi, steps=20_000, seed=3)
+    assert record(mdp, pi, steps=50).pairs.tolist() == record(mdp, pi, steps=50, seed=0).pairs.tolist()
     n = np.bincount(log.labels.s_of[log.pairs], minlength=3)
     assert np.abs(log.per_pair / n[mdp.s_of] - pi).max() < 0.02 and log.per_pair[3] == 0
     counted, _ = on_its_model(log)

@@ -67,6 +67,15 @@ def test_a_file_by_hand(tmp_path, pack):
         fm.save(problem, tmp_path / "n.umb")
 
 
+def test_a_last_state_that_nothing_leads_to(tmp_path):
+    nowhere = {
+        "branch-to-target": np.array([0, 0, 0, 0], np.uint64),
+        "branch-to-probability": np.array([0.25, 0.75, 1, 1]),
+    }
+    mdp = loaded(tmp_path, tar_of(system(), FILES | nowhere)).mdp
+    assert mdp.P.toarray().tolist() == [[1, 0], [1, 0], [1, 0]]
+
+
 def test_rationals_and_files_that_may_be_absent(tmp_path):
     pairs = np.array([[1, 3], [2, 3], [7, 7], [1, 1]], np.int64)
     kept = {k: v for k, v in FILES.items() if not k.startswith(("actions", "annotations", "state-is"))}
