@@ -235,6 +235,16 @@ def test_states_with_variables_in_strategies_of_storm_and_prism(tmp_path):
         read_policy(problem, tmp_path / "s.json")
 
 
+def test_names_of_states_that_end_as_prism_ends_them(tmp_path):
+    """``)=`` may be a part of a name: the state is the first that there is."""
+    mdp = fm.MDP(
+        THREE.mdp.P, THREE.mdp.r, THREE.mdp.s_of, states=["f(x)=1", "f(x)=2", "g"], actions=["a0", "a1"]
+    )
+    path = tmp_path / "s.tra"
+    path.write_text("(f(x)=1)=a0\n(f(x)=2)=a1\n(g)=a0\n")
+    assert read_policy(fm.Problem(mdp), path).array.tolist() == [1, 0, 0, 1, 1, 0]
+
+
 def test_strategies_as_prism_writes_them(tmp_path):
     path = tmp_path / "s.tra"
     path.write_text("(s0)=a0\n\n(s1)=0.25:a0+0.75:a1\n(s2)=1e-1:a0+0.9:a1\n")

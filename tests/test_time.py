@@ -315,6 +315,23 @@ def test_infeasible_quotas_are_explained_in_time():
     assert solution.infeasibility.nearest_at_least == pytest.approx([8 / 9], abs=1e-6)
 
 
+def test_the_factor_that_could_be_met_is_of_time():
+    """State 0 is left every second time at the earliest, after 2 each: 4 units of 12, and 0.6 are owed."""
+    mdp = MDP([[0.2, 0.8], [0.5, 0.5], [1, 0]], [1.0, 2.0, 0.0], [0, 0, 1], durations=[1.0, 2.0, 8.0])
+    problem = Problem(mdp, [Quota("0", [0], at_least=0.6), Quota("1", [1], at_least=0.9)])
+    solution = holds(problem, solve(problem))
+    assert solution.infeasibility.common_factor == pytest.approx(5 / 9, abs=1e-9)
+
+
+@pytest.mark.parametrize("length", [1e-300, 1e16, 0.0, -1.0, np.inf, np.nan])
+def test_steps_that_take_no_time_or_ages_are_refused(length):
+    with pytest.raises(
+        ProblemError,
+        match=r"(?s)durations\[1\] is .*a time from 1e-15 to 1e\+15\n  1 of 2 durations is out of range|finite",
+    ):
+        MDP([[0, 1], [1, 0]], [0.0, 1.0], [0, 1], durations=[1.0, length])
+
+
 def test_limits_of_a_share_are_of_time():
     problem = Problem(repair_shop((0.25, 0.5)), [Quota("down", states=["down"], at_least=0.9)])
     assert holds(problem, solve(problem)).infeasibility.reach == pytest.approx([0.5 / 8.5], abs=1e-9)

@@ -6,7 +6,7 @@ Of a small program on which HiGHS has no verdict whichever way it is asked, whol
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import highspy
 import numpy as np
