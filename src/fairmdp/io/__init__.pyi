@@ -7,6 +7,7 @@ from . import (
     storm_language,
     table_file,
     toml_problem,
+    toml_text,
     toml_world,
     umb,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "storm_language",
     "table_file",
     "toml_problem",
+    "toml_text",
     "toml_world",
     "umb",
     "whole",

@@ -121,7 +121,7 @@ def is_world(path: str | PathLike[str]) -> bool:
     try:
         if ending == ".npz":
             return member_in(path, (io.npz_world.VERSION_MEMBER, "fairmdp")) == io.npz_world.VERSION_MEMBER
-        return ending == ".toml" and io.toml_world.is_in(path)
+        return ending == ".toml" and io.toml_text.holds_world(path)
     except FormatError:
         return False
 

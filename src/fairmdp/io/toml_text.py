@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -9,6 +10,7 @@ import tomli_w
 from pydantic import BaseModel, ValidationError
 
 from fairmdp.errors import FormatError
+from fairmdp.files import read_bytes
 from fairmdp.model.checks import closest, there_are
 
 Form = TypeVar("Form", bound=BaseModel)
@@ -19,6 +21,7 @@ Place = Sequence[str | int]
 MAX_BYTES = 2**25
 """Largest file that is read; the parser takes about a second for each 2 MB."""
 
+_HEAD_OF_WORLD = re.compile(rb"^\s*fairmdp_world\s*=", re.MULTILINE)
 _EXPECTED = {
     "bool_type": "true or false",
     "float_type": "a number",
@@ -30,6 +33,11 @@ _EXPECTED = {
     "too_short": "[state, action]",
     "too_long": "[state, action]",
 }
+
+
+def holds_world(path: str) -> bool:
+    """Whether a file says that it holds a world."""
+    return _HEAD_OF_WORLD.search(read_bytes(path, MAX_BYTES)) is not None
 
 
 def misfit(place: Place, what: str) -> FormatError:

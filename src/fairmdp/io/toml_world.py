@@ -40,7 +40,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -66,13 +65,6 @@ MAX_CHANCES = 20_000
 MAX_NUMBERS = 50_000_000
 """Numbers of a world that is read: one in the file can stand for many rows, so that a short file could ask
 for any."""
-
-_HEAD = re.compile(rb"^\s*fairmdp_world\s*=", re.MULTILINE)
-
-
-def is_in(path: str) -> bool:
-    """Whether a file says that it holds a world."""
-    return _HEAD.search(read_bytes(path, MAX_BYTES)) is not None
 
 
 def read(path: str, *, max_bytes: int = MAX_BYTES) -> World:
