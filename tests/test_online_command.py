@@ -50,7 +50,7 @@ def test_json_is_all_of_it_and_strict(run):
     data = json.loads(run("three-state", "--steps", "2000", "--quota", "s0<=0.4", "--json").stdout)
     problem = WORLD.with_quotas([Quota("s0", states=["s0"], at_least=0.1, at_most=0.4)])
     same = run_online(problem, OnlineAgent(problem), 2000)
-    assert data["quotas"][-1]["asked"] == [0.1, 0.4] and data["finished"]
+    assert data["quotas"][0]["asked"] == [0.1, 0.4] and data["finished"]
     assert data["worst_account"] == same.report.worst_account == data["worst_slack"] * 2000
     assert data["course"]["steps"] == same.steps.tolist()
     assert np.array_equal(data["course"]["shares"], same.shares)

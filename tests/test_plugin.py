@@ -244,7 +244,9 @@ def test_several_closed_classes_are_said():
     stay = MDP(np.eye(2), [0.0, 1.0], [0, 1])
     learned = learn_plugin(stay.simulator(), [Quota("0", states=[0], at_least=0.3)], samples=400)
     assert "several closed classes" in learned.claim and not learned.guaranteed
-    assert any("nearly reducible" in note for note in learned.notes)
+    assert any("end in different parts" in note for note in learned.notes)
+    assert np.isnan([learned.gain, learned.gain_se, *learned.shares, learned.worst_slack]).all()
+    assert learned.gap == np.inf and np.isnan(learned.history[-1].gain)
 
 
 # --- reproducible, interruptible

@@ -204,9 +204,9 @@ def test_ranges_are_the_last_feasible_values_of_the_others():
 
 def test_caps_have_a_range_from_below():
     source = Source("three-state", (), None, ("s0<=0.4",))
-    (_, _, capped) = ask("ranges", source)["ranges"]  # the quota that is named again comes last
+    capped = ask("ranges", source)["ranges"][0]
     smallest = fm.frontier(fm.scenarios.three_state(rho=[0, 0.1, 0.25]), "s1")
-    assert capped["k"] == 2 and capped["least"] < 0.4 < capped["most"]
+    assert capped["k"] == 0 and capped["least"] < 0.4 < capped["most"]
     assert smallest.last_feasible + capped["least"] < 1
 
 
@@ -235,10 +235,10 @@ def test_owing_more_than_all_time_offers_what_can_be_met():
 @pytest.mark.parametrize("task", ["solve", "proof", "ranges", "frontier", "export"])
 @pytest.mark.parametrize(
     "sent, bounds",
-    [({"at_most": (1.0, 0.05, 1.0)}, "s2 asks for at least 0.25 and at most 0.05"), ({"at_least": (0.1, 0.1, 0.5)}, "s0 asks for at least 0.5 and at most 0.4")],
+    [({"at_most": (1.0, 1.0, 0.05)}, "s2 asks for at least 0.25 and at most 0.05"), ({"at_least": (0.5, 0.1, 0.1)}, "s0 asks for at least 0.5 and at most 0.4")],
 )  # fmt: skip
 def test_one_bound_that_crosses_the_other_of_the_problem_is_refused_as_it_was_sent(task, sent, bounds):
-    source = Source("three-state", (), None, ("s0<=0.4",))  # which comes last then
+    source = Source("three-state", (), None, ("s0<=0.4",))
     with pytest.raises(RefusedError, match=f"quota {bounds}$"):
         ask(task, source, quota="s1", kind="solution.json", **sent)
 
@@ -404,20 +404,20 @@ def test_weights_alone_make_no_groups(tmp_path):
 def test_a_bound_that_was_taken_back_is_on_the_command_line():
     source = Source("three-state", (), None, ("s0<=0.35", "s0>=0.2"))
     asked = source.problem()
-    for at_least, at_most in (((0.1, 0.25, 0.2), (1, 1, 1)), ((0.1, 0.25, 0.0), (1, 1, 0.35))):
+    for at_least, at_most in (((0.2, 0.1, 0.25), (1, 1, 1)), ((0.0, 0.1, 0.25), (0.35, 1, 1))):
         problem = asked.with_bounds(at_least, at_most)
         assert read_again(solve_command(source, asked, problem)).digest == problem.digest
 
 
 def test_the_frontier_of_a_cap_moves_the_cap():
     source = Source("three-state", (), None, ("s0<=0.35",))
-    bounds = {"at_least": (0.1, 0.25, 0.0), "at_most": (1.0, 1.0, 1.0)}
+    bounds = {"at_least": (0.0, 0.1, 0.25), "at_most": (1.0, 1.0, 1.0)}
     curve = ask("frontier", source, quota="s0", bound="at_most", **bounds)["curve"]
     problem = source.problem()
     free = problem.with_bounds(bounds["at_least"])
     assert curve["values"] == fm.frontier(free, "s0", bound="at_most").values.tolist()
     assert curve["own_limit"] is False and curve["limit"] == pytest.approx(curve["last_feasible"])
-    own = ask("frontier", source, quota="s0", bound="at_most", at_least=(0.1, 0.25, 0.3))["curve"]
+    own = ask("frontier", source, quota="s0", bound="at_most", at_least=(0.3, 0.1, 0.25))["curve"]
     assert own["own_limit"] is True and own["last_feasible"] == pytest.approx(0.3)
 
 

@@ -6,7 +6,7 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,7 +46,8 @@ class Source:
     rho : str or None
         One least share per state, with commas between them.
     quotas : tuple of str
-        Bounds as `parse_quotas` takes them; each side of a quota may be bounded once.
+        Bounds as `parse_quotas` takes them; a later one of the same name adds to the earlier, or
+        takes its place where both bound the same side.
     shown : str
         What its user calls a file that was sent.
     reward : str or None
@@ -262,7 +263,11 @@ class Source:
         if self.members:
             problem = problem.with_quotas([_group(text) for text in self.members])
         shares = None if self.rho is None else [number(text, "--rho") for text in self.rho.split(",")]
-        _check_said_once(self.quotas)
+        for text in self.quotas:
+            try:
+                model.split_quota(text)
+            except ProblemError as error:
+                raise SourceError(f"--quota {error}") from None
         if shares is not None and not self.quotas and _has_states_as_quotas(problem):
             return problem.with_bounds(_one_each(problem, shares), np.ones(len(shares)))
         owed = [] if shares is None else _quotas_of_states(problem, shares)
@@ -349,18 +354,6 @@ def _group(text: str) -> Quota:
     if not equals or not name.strip() or not listed:
         raise SourceError(f"--group {text!r}: expected NAME=STATE,STATE,..., such as 'short=0,1,4'")
     return Quota(name.strip(), states=listed, at_least=0.0)
-
-
-def _check_said_once(quotas: Iterable[str]) -> None:
-    said: dict[tuple[str, str, bool], str] = {}
-    for text in quotas:
-        try:
-            bound = model.split_quota(text)
-        except ProblemError as error:
-            raise SourceError(f"--quota {error}") from None
-        side = bound.name, bound.side, bound.of_reward
-        if (before := said.setdefault(side, text)) != text:
-            raise SourceError(f"--quota {text!r} bounds what {before!r} does already\n  keep one of them")
 
 
 def _has_states_as_quotas(problem: Problem) -> bool:

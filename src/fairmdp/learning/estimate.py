@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +33,7 @@ Judgement = Literal["fair", "not fair", "undecided"]
 Progress = Callable[[int, int, Callable[[], "Estimate"]], None]
 
 
-_SEEN = ("policy", "gain", "gain_se", "shares", "share_se", "deviation")
+_LONG_RUN = ("gain", "gain_se", "shares", "share_se")
 
 
 class Round(NamedTuple):
@@ -140,7 +141,8 @@ class Estimate(ReadOnly):
         Samples drawn, in all and of the pair with the fewest.
     deviation : float
         Norm of the deviation matrix of the policy's estimated chain: how far errors in the model move the
-        shares; NaN above 2000 states, infinite for several closed classes.
+        shares; NaN above 2000 states. Infinite where its runs end in several closed classes: gain, shares and
+        their errors are then NaN.
     delta : float
         Level of the claim.
     counts : Counts
@@ -199,9 +201,17 @@ class Estimate(ReadOnly):
 
     @classmethod
     def of(cls, owed: Problem, counts: Counts, seen: Evaluation, **rest: Any) -> Estimate:
-        """Return the estimate of the policy that was evaluated; ``rest`` is what the method adds."""
+        """Return the estimate of the policy that was evaluated; ``rest`` is what the method adds.
+
+        Where its runs may end differently nothing is known of what they earn and give.
+        """
+        apart = math.isinf(seen.deviation)
+        if apart:
+            rest |= {"gap": math.inf}
         known = {
-            **{name: getattr(seen, name) for name in _SEEN},
+            **{name: getattr(seen, name) + (math.nan if apart else 0.0) for name in _LONG_RUN},
+            "policy": seen.policy,
+            "deviation": seen.deviation,
             "quota_names": owed.names,
             "at_least": owed.at_least,
             "at_most": owed.at_most,

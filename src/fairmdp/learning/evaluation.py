@@ -92,7 +92,12 @@ def warnings_of(counts: Counts, deviation: float) -> tuple[str, ...]:
     unseen = int((counts.per_pair == 0).sum())
     if unseen:
         notes.append(f"{unseen} pairs were never sampled: they are taken to stay where they are")
-    if deviation > NEARLY_REDUCIBLE:
+    if math.isinf(deviation):
+        notes.append(
+            "runs of the policy end in different parts of the model, and what they earn and give depends on "
+            "where; learn each part from a simulator of its own states"
+        )
+    elif deviation > NEARLY_REDUCIBLE:
         notes.append(
             f"the policy's chain is nearly reducible (deviation {deviation:.1e}): small errors in "
             "the model move its long-run shares a lot, and they take long to show"

@@ -370,9 +370,10 @@ class _Run:
     def _estimate(self, fit: Fit, claim: str, guaranteed: bool, **rest: Any) -> Estimate:
         aim, welfare = self._aim, None
         if aim is not None:
+            unknown = math.nan if math.isinf(fit.seen.deviation) else 0.0
             value, utilities = aim.value(fit.seen.shares, fit.seen.gain), aim.utilities(fit.seen.shares)
             welfare = LearnedWelfare(
-                aim.objective, aim.reward, aim.over, value, -math.inf, math.inf, utilities
+                aim.objective, aim.reward, aim.over, value + unknown, -math.inf, math.inf, utilities + unknown
             )
         return estimate_of(
             self.owed, self.tally.counts, fit,

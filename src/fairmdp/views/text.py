@@ -181,11 +181,11 @@ def estimate_text(source: str, problem: Problem, data: Json) -> str:
     better = ""
     if math.isfinite(data["gap"]):
         better = f"; a better fair policy earns at most {fixed(max(data['gap'], 0))} more"
+    gain = f"{with_error(data['gain'], data['gain_se'])} (estimate); worst slack {slack(data['worst_slack'])}"
     lines = [
         f"{source}: {size_text(problem)}; {_origin(data)}",
         "",
-        f"  gain    {with_error(data['gain'], data['gain_se'])} (estimate); "
-        f"worst slack {slack(data['worst_slack'])}{better}",
+        f"  gain    {gain if math.isfinite(data['gain']) else 'not known'}{better}",
         *_learned_welfare(data.get("welfare")),
         f"  claim   {data['claim']}",
         "",

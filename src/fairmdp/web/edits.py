@@ -97,9 +97,7 @@ def _moved(asked: Problem, problem: Problem) -> Iterator[str]:
     """The bounds that are not those asked for."""
     K = asked.n_quotas
     changed = (problem.at_least[:K] != asked.at_least) | (problem.at_most[:K] != asked.at_most)
-    first = int(np.argmax(changed)) if changed.any() else K
-    # A quota that is named again goes to the end, so those after it are named too: the order stays.
-    for k in range(first, K):
+    for k in np.flatnonzero(changed).tolist():
         before, after = asked.quotas[k], problem.quotas[k]
         # What was asked for and is not any more has to be said too.
         low = (before.at_least, after.at_least) != (None, None)
