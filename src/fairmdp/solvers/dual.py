@@ -335,7 +335,7 @@ class _Search:
         if self._met(point) and point.gain > self.lower:
             self.lower, self.slack = point.gain, self._slack(point)
             self.best = point.backup.pi, point.nu
-            if self.upper - self.lower <= self.tuning.nearly * self.tol:
+            if self.tuning.spent * self.tol < self.upper - self.lower <= self.tuning.nearly * self.tol:
                 self._lower_ceiling(point)
         self.point = point
         return point
