@@ -3,7 +3,6 @@ from . import plots
 from .audit import evaluation_data, evaluation_text, log_audit_data, log_audit_text
 from .briefing import Occasion, briefing
 from .data import (
-    as_json,
     certificate_data,
     comparison_data,
     estimate_data,
@@ -12,12 +11,12 @@ from .data import (
     problem_data,
     simulation_data,
     solution_data,
-    solution_json,
     verdict_data,
 )
 from .exports import policy_csv, quotas_csv
 from .html import report_html
 from .inspection import inspection_data, inspection_text
+from .json_lines import as_json, solution_json
 from .online import online_data, online_text
 from .text import (
     certificate_text,

@@ -8,7 +8,6 @@ eye can take in, and the data say so where it is.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,6 @@ from fairmdp.model.conditional import VOID, Condition
 from fairmdp.model.problem import Problem
 from fairmdp.model.time import spanned
 from fairmdp.model.weights import Units
-from fairmdp.solution.file import plain, solution_to_dict
 from fairmdp.solution.solution import Solution, Status, slacks
 from fairmdp.views.ends import ends_data, meaning_data, seen_ends, starts_data
 from fairmdp.views.policy import GRAPH_STATES, graph_data, policies_data
@@ -37,16 +35,6 @@ if TYPE_CHECKING:  # a small solve does without them
 Json = dict[str, Any]
 
 _PROVED = (Status.OPTIMAL, Status.FEASIBLE)
-
-
-def as_json(data: Mapping[str, Any]) -> str:
-    """Data as one line of strict JSON."""
-    return json.dumps(plain(data), allow_nan=False)
-
-
-def solution_json(solution: Solution) -> str:
-    """What a solution's file holds, on one line."""
-    return json.dumps(solution_to_dict(solution), allow_nan=False)
 
 
 def problem_data(problem: Problem, name: str) -> Json:

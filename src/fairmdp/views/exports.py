@@ -11,7 +11,8 @@ from fairmdp.model.problem import Problem
 from fairmdp.policy.policy import Policy
 from fairmdp.solution.solution import Solution
 from fairmdp.tables import Table
-from fairmdp.views.data import solution_data, solution_json
+from fairmdp.views.data import solution_data
+from fairmdp.views.json_lines import solution_json
 
 EXPORTS = ("problem.toml", "problem.npz", "solution.json", "policy.csv", "quotas.csv")
 """Names of the files that the page hands out."""
