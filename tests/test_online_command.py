@@ -4,13 +4,14 @@ import csv
 import json
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from numpy.testing import assert_allclose
 
 import fairmdp
-from fairmdp import OnlineAgent, Policy, Quota, record, run_online, scenarios, solve, views
+from fairmdp import Log, OnlineAgent, Policy, Quota, record, run_online, scenarios, solve, views
 from fairmdp.cli import cli
 
 WORLD = scenarios.three_state()
@@ -120,6 +121,54 @@ def test_a_debt_is_said(run):
     ended = run("three-state", "--rho", "0.1,0.1,0.5", "--steps", "2000")
     assert "1 of 3 quotas are short of their due" in ended.stdout and "SHORT" in ended.stdout
     assert "no fair policy exceeds" not in ended.stdout and "note    on the model" in ended.stdout
+
+
+def test_an_environment_is_run_by_its_id(run):
+    words = ["FrozenLake-v1", "-p", "is_slippery=false", "--on-terminate", "restart"]
+    ended = run(*words, "--quota", "0<=0.4", "--steps", "200", "--seed", "2", "--json")
+    assert ended.exit_code == 0, ended.output
+    lake = gymnasium.make("FrozenLake-v1", is_slippery=False)
+    agent = OnlineAgent(lake, [Quota("0", states=["0"], at_most=0.4)], seed=2)
+    same = run_online(lake, agent, 200, seed=2, on_terminate="restart").report
+    data = json.loads(ended.stdout)
+    assert data["gain"] == same.gain and data["worst_account"] == same.worst_account
+    assert data["upper"] is None and len(agent.problem.mdp.states) == 16
+
+
+def test_an_environment_begins_with_what_its_records_show(run):
+    """A log of episodes knows what leads from the end of one to the next, and its states by number."""
+    lake, rng, episodes = gymnasium.make("FrozenLake-v1"), np.random.default_rng(0), []
+    for seed in range(400):
+        states, actions, rewards = [lake.reset(seed=seed)[0]], [], []
+        ended = cut = False
+        while not (ended or cut):
+            actions.append(int(rng.integers(4)))
+            state, reward, ended, cut, _ = lake.step(actions[-1])
+            states.append(state)
+            rewards.append(reward)
+        ends = np.arange(len(actions)) == len(actions) - 1
+        episode = {"observations": states, "actions": actions, "rewards": rewards}
+        episodes.append(episode | {"terminations": ends & ended})
+    Log.from_trajectories(episodes, on_terminate="restart").to_table().save("lake.csv")
+    words = ["--on-terminate", "restart", "--quota", "0<=0.7", "--steps", "1500", "--safe-start", "lake.csv"]
+    ended = run("FrozenLake-v1", *words)
+    assert ended.exit_code == 0, ended.output
+    assert "a policy learned with a claim" in ended.stdout and "SHORT" not in ended.stdout
+
+
+def test_what_cannot_be_run_is_said(run, tmp_path, monkeypatch):
+    made = "import gymnasium\n\ndef cart():\n    return gymnasium.make('CartPole-v1')\n"
+    (tmp_path / "my_envs.py").write_text(made)
+    monkeypatch.syspath_prepend(tmp_path)
+    for words, message in (
+        (["FrozenLake-v1", "--steps", "400"], "or --on-terminate restart"),
+        (["FrozenLke-v1"], "gymnasium.make('FrozenLke-v1') failed, NameNotFound"),
+        (["my_envs:cart"], "expected Discrete(n)"),
+        (["FrozenLake-v1", "-p", "8x8"], "expected NAME=VALUE of the environment"),
+        (["three-state", "--on-terminate", "restart"], "--on-terminate is for environments"),
+    ):
+        ended = run(*words)
+        assert ended.exit_code and message in ended.output + str(ended.exception)
 
 
 def test_no_step_is_no_figure():

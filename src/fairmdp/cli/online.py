@@ -14,6 +14,7 @@ from fairmdp.cli import flags, output
 from fairmdp.cli.exit_codes import STOPPED
 from fairmdp.cli.flags import FILE, POSITIVE, Count, option
 from fairmdp.model.simulator import ModelSimulator
+from fairmdp.online.skeleton import skeleton
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,10 @@ class _Options:
         "--delta", type=POSITIVE, default=0.05, show_default=True,
         help="Level of what is learned from records, and how rarely an account is to outrun its cushion.",
     )  # fmt: skip
+    on_terminate: str | None = option(
+        "--on-terminate", type=click.Choice(["restart"]),
+        help="What follows where an episode of an environment ends: a step, for no reward, to the next one.",
+    )  # fmt: skip
     checkpoint: str | None = option(
         "--checkpoint", type=FILE, help="Keep the run in this file now and then, and go on from it."
     )
@@ -48,9 +53,10 @@ class _Options:
 def online(source: io.Source, options: _Options) -> None:
     """Let an agent run in SOURCE that learns as it goes and keeps an account for every quota.
 
-    SOURCE is a problem, whose numbers only the world sees, or module:name of a simulator. Shown are the
-    reward and the shares so far, which are exact, and the accounts: what each quota was given beyond its
-    due, in steps. With a safe start the run begins with a policy that is known to overstep all quotas;
+    SOURCE is a problem, whose numbers only the world sees, module:name of a simulator or of an environment
+    of Gymnasium, or an environment's id; --param sets what gymnasium.make takes. Shown are the reward and
+    the shares so far, which are exact, and the accounts: what each quota was given beyond its due, in
+    steps. With a safe start the run begins with a policy that is known to overstep all quotas;
     without one nothing is promised but that the accounts are kept.
 
     Ctrl-C ends the run and shows what it was. Exit codes: 0 all steps were taken, 4 stopped before.
@@ -59,6 +65,7 @@ def online(source: io.Source, options: _Options) -> None:
     fairmdp online three-state --steps 20000 --seed 1
     fairmdp online jobs --safe-start records.csv --checkpoint run.npz --figure run.png
     fairmdp online three-state --safe-start stricter.json
+    fairmdp online FrozenLake-v1 --on-terminate restart --quota '0<=0.4'
     """
     for name, file in (("--csv", options.csv_file), ("--checkpoint", options.checkpoint)):
         flags.check_file(name, file)
@@ -69,14 +76,13 @@ def online(source: io.Source, options: _Options) -> None:
             f"{source.target} holds records, in which nothing can run: name a problem as SOURCE, and them as "
             "--safe-start"
         )
-    simulator, problem = source.simulator()
-    known = isinstance(simulator, ModelSimulator)
+    env, problem, known = _system(source, options)
     start = None if options.safe is None else _start(options.safe, problem, options)
     agent = fm.OnlineAgent(problem, start=start, slack=options.slack, delta=options.delta, seed=options.seed)
     upper = _upper(problem) if known else None
     bar = output.watched(_progress, options.as_json)
     run = fm.run_online(
-        problem if known else simulator, agent, options.steps, seed=options.seed,
+        env, agent, options.steps, seed=options.seed, on_terminate=options.on_terminate,
         checkpoint=options.checkpoint, progress=bar,
     )  # fmt: skip
     if bar is not None:
@@ -87,6 +93,20 @@ def online(source: io.Source, options: _Options) -> None:
     output.figure(options.figure, lambda: views.plots.plot_online(run, upper), options.as_json)
     if not run.finished:
         sys.exit(STOPPED)
+
+
+def _system(source: io.Source, options: _Options) -> tuple[Any, fm.Problem, bool]:
+    """What the agent acts in, the quotas on it, and whether its model is known."""
+    env = source.environment()
+    if env is not None:
+        logged = None if options.safe is None or options.slack is not None else io.Source(options.safe).log()
+        told = env if logged is None else logged[0]  # which knows an action between two episodes, too
+        return env, source.quotas_on(skeleton(told, None)), False
+    if options.on_terminate is not None:
+        raise click.UsageError(f"--on-terminate is for environments, and {source.target} has no episodes")
+    simulator, problem = source.simulator()
+    known = isinstance(simulator, ModelSimulator)
+    return (problem if known else simulator), problem, known
 
 
 def _start(path: str, problem: fm.Problem, options: _Options) -> Any:

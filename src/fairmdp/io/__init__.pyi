@@ -11,7 +11,7 @@ from . import (
     toml_world,
     umb,
 )
-from .gym_model import from_gymnasium
+from .gym_model import from_gymnasium, made
 from .policy_files import read_kept, read_policy, save_strategy
 from .problem_files import LANGUAGES, TABLES, is_world, load, load_world, save
 from .source import Source, number, parse_like, whole
@@ -25,6 +25,7 @@ __all__ = [
     "is_world",
     "load",
     "load_world",
+    "made",
     "npz_problem",
     "npz_world",
     "number",

@@ -68,8 +68,8 @@ def from_gymnasium(env: Any, *, on_terminate: OnTerminate | None = None, initial
     return _model(table, terminal, start, on_terminate)
 
 
-def made(env: Any) -> Any:
-    """The environment, made by its id if that is what was given."""
+def made(env: Any, **settings: Any) -> Any:
+    """The environment, made by its id and settings if that is what was given."""
     if not isinstance(env, str):
         return env
     try:
@@ -81,7 +81,7 @@ def made(env: Any) -> Any:
             "pip install fairmdp[gym]",
         )
     try:
-        return gymnasium.make(env)
+        return gymnasium.make(env, **settings)
     except Exception as error:
         raise ProblemError(f"gymnasium.make({env!r}) failed, {type(error).__name__}: {error}") from error
 

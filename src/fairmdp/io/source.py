@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from fairmdp.records import Log
     from fairmdp.world import World
 
+_ENVIRONMENT = re.compile(r"([\w-]+/)?[\w.-]+-v\d+")
 _TAKE_WORLDS = "this is for problems: solve, verify and frontier take worlds"
 
 
@@ -38,8 +41,8 @@ class Source:
     Attributes
     ----------
     target : str
-        A file, the name of a ready-made problem, or ``module:name`` of a model, a problem, a function that
-        makes one, or a simulator.
+        A file, the name of a ready-made problem, ``module:name`` of a model, a problem, a function that
+        makes one, a simulator or an environment of Gymnasium, or an environment's id.
     params : tuple of str
         Parameters of a ready-made problem or a function, ``key=value``; of a file ``reward=NAME``, and of a
         table which column is what; of a model in a language its constants.
@@ -100,8 +103,8 @@ class Source:
         elif self.target in scenarios.WORLDS or io.is_world(self.target):
             raise SourceError(f"{self.name!r} is a world, and {_TAKE_WORLDS}")
         else:
-            return self._with_quotas(self._loaded())
-        return self._with_quotas(problem if self.reward is None else problem.with_reward(self.reward))
+            return self.quotas_on(self._loaded())
+        return self.quotas_on(problem if self.reward is None else problem.with_reward(self.reward))
 
     def simulator(self) -> tuple[Simulator, Problem]:
         """Return a simulator and the quotas on it; a problem's model is only sampled from."""
@@ -113,7 +116,14 @@ class Source:
         if not isinstance(labels, Mapping):
             raise ProblemError(f"{self.target} has labels {labels!r}, expected {{name: states}}")
         groups = [Quota(name, states=states, at_least=0.0) for name, states in labels.items()]
-        return found, self._with_quotas(Problem(model.shell_model(model.CheckedSimulator(found)), groups))
+        return found, self.quotas_on(Problem(model.shell_model(model.CheckedSimulator(found)), groups))
+
+    def environment(self) -> Any:
+        """Return the environment of Gymnasium that an id names or a module makes; None of all else."""
+        if _ENVIRONMENT.fullmatch(self.target) and not Path(self.target).exists():
+            return io.made(self.target, **dict(self._settings()))
+        found = self._made() if self.is_module else None
+        return found if hasattr(found, "step") and hasattr(found, "reset") else None
 
     def world(self) -> World | None:
         """Return the world that is named, with its quotas changed; None where a problem is."""
@@ -167,7 +177,7 @@ class Source:
             stated = {role: name or None for role, name in self._columns(records.LOG_ROLES)}
             log = records.log_of(table, stated)
             groups = model.groups_of_states(table)
-        return log, self._with_quotas(log.problem(groups))
+        return log, self.quotas_on(log.problem(groups))
 
     def _loaded(self) -> Problem:
         """The problem of a file."""
@@ -197,6 +207,14 @@ class Source:
             if not equals or not value or not name.isidentifier():
                 raise SourceError(f"--param {text!r}: expected CONSTANT=VALUE of the model {self.target}")
             yield name, value
+
+    def _settings(self) -> Iterator[tuple[str, Any]]:
+        """What the parameters give to an environment: yes or no, numbers, or text."""
+        for text in self.params:
+            name, equals, value = (part.strip() for part in text.partition("="))
+            if not equals or not name.isidentifier():
+                raise SourceError(f"--param {text!r}: expected NAME=VALUE of the environment {self.target}")
+            yield name, _setting(value)
 
     def _columns(self, known: Sequence[str]) -> Iterator[tuple[str, str]]:
         """What the parameters say of a file: which reward is meant and, of a table, which column is what."""
@@ -254,8 +272,8 @@ class Source:
             raise SourceError(f"--param is for functions with parameters, and {self.target} is none")
         return found
 
-    def _with_quotas(self, problem: Problem) -> Problem:
-        """The problem with the start and the quotas of the words added or changed, all at once."""
+    def quotas_on(self, problem: Problem) -> Problem:
+        """Return a problem with the start and the quotas of the words added or changed, all at once."""
         if self.start is not None:
             problem = problem.with_mdp(problem.mdp.with_initial(self.start))
         if self.groups is not None:
@@ -329,6 +347,16 @@ def whole(text: str) -> int:
     if abs(value) >= 2**63:
         raise ValueError(text)
     return value
+
+
+def _setting(text: str) -> Any:
+    """Text as what it looks like."""
+    if text.casefold() in ("true", "false"):
+        return text.casefold() == "true"
+    for kind in (whole, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text
 
 
 def number(text: str, where: str) -> float:

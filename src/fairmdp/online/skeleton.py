@@ -51,10 +51,28 @@ def _model(source: Any) -> MDP:
         return _shell(Labels(None, None, np.arange(n_states + 1) * n_actions))
     if hasattr(source, "n_states") and hasattr(source, "n_actions"):
         return shell_model(source)
+    if hasattr(source, "observation_space") and hasattr(source, "action_space"):
+        return _shell(_numbered(source))
     raise ProblemError(
         f"a {type(source).__name__} does not say which states and actions there are, expected a model, "
-        "a problem, a log, a simulator, or (number of states, number of actions)"
+        "a problem, a log, a simulator, an environment, or (number of states, number of actions)"
     )
+
+
+def _numbered(env: Any) -> Labels:
+    """States and actions of an environment, called by their numbers."""
+    names = []
+    for what in ("observation_space", "action_space"):
+        space = getattr(env, what)
+        if not hasattr(space, "n"):
+            raise ProblemError(
+                f"the {what} of this environment is {space}, expected Discrete(n)\n  an agent counts what "
+                "followed in each state: cut the space into finitely many, with a wrapper say"
+            )
+        first = int(getattr(space, "start", 0))
+        names.append(tuple(str(first + k) for k in range(int(space.n))))
+    states, actions = names
+    return Labels(states, actions * len(states), np.arange(len(states) + 1) * len(actions))
 
 
 def _shell(labels: Labelled) -> MDP:

@@ -156,7 +156,7 @@ class _Environment:
                 refuse(
                     f"the episode ended in state {led}",
                     f"after {len(self._actions) + 1:,} steps",
-                    "say what follows: run_online(..., on_terminate='restart')",
+                    "say what follows: run_online(..., on_terminate='restart'), or --on-terminate restart",
                 )
             self._over = True
         elif truncated:
