@@ -76,6 +76,13 @@ def run(tmp_path, monkeypatch):
     return lambda *words: CliRunner().invoke(cli, ["audit", *words])
 
 
+def test_what_is_not_known_is_no_number(run, tmp_path):
+    lines = ["state,action,reward,next"] + ["a,stay,0,a", "b,stay,1,b"] * 20
+    (tmp_path / "apart.csv").write_text("\n".join(lines))
+    shown = run("apart.csv", "--quota", "a>=0.1").stdout
+    assert "done    of the long run nothing is known" in shown and "nan" not in shown
+
+
 def test_the_command_judges_records(run):
     ended = run("log.csv", "--quota", "s2>=0.25", "--mended", "fair.csv", "--csv", "table.csv")
     assert ended.exit_code == 3, ended.output

@@ -202,8 +202,7 @@ def log_audit_text(source: str, problem: Problem, log: Log, seen: LogAudit) -> s
         f"{source}: {data['records']:,} records, {counted(problem.mdp.n_states, 'state')}; what was done is "
         f"{data['verdict']}" + (f", it breaks {broken}" if broken else ""),
         "",
-        f"  done    gain {fixed(data['gain'])} in {interval(data['gain_low'], data['gain_high'])}, "
-        f"{worst_slack(data['worst_slack'])}, in the long run if it goes on like this",
+        f"  done    {_done(data)}",
         f"  fair    gain {fixed(best['gain'])} +- {fixed(best['gain_se'])} (estimate), "
         f"{worst_slack(best['worst_slack'])}; {best['claim']}",
         "",
@@ -215,11 +214,20 @@ def log_audit_text(source: str, problem: Problem, log: Log, seen: LogAudit) -> s
     return "\n".join([*lines, "", *checks, *(note for note in notes if note[10:] not in alarms)])
 
 
+def _done(data: Json) -> str:
+    """What was done has in the long run, where that is known."""
+    if math.isnan(data["gain"]):
+        return "of the long run nothing is known"
+    gain = f"gain {fixed(data['gain'])} in {interval(data['gain_low'], data['gain_high'])}"
+    return f"{gain}, {worst_slack(data['worst_slack'])}, in the long run if it goes on like this"
+
+
 def _recorded_table(data: Json) -> list[str]:
     cells = [["quota", "recorded", "in the long run", "asked", "", "doubt", "fair policy"]]
     for k, row in enumerate(data["quotas"][:MAX_ROWS]):
         doubt = "-" if row["doubt"] == 0 else f"{row['doubt']:.2g}"
         met, best = _MET_WORDS[row["verdict"]], fixed(data["best"]["shares"][k])
-        there = fixed(row["recorded"]), interval(row["share_low"], row["share_high"]), asked(row["asked"])
+        ahead = "-" if math.isnan(row["share_low"]) else interval(row["share_low"], row["share_high"])
+        there = fixed(row["recorded"]), ahead, asked(row["asked"])
         cells.append([row["quota"], *there, met, doubt, best])
     return table(cells, len(data["quotas"]))
