@@ -5,7 +5,9 @@
 A row per model, agent and start. Starts: ``log``, a safe start learned from a log of `PER_PAIR` records per
 pair of the even policy, of which the agent knows the rest too; ``model``, half of the largest common slack,
 on the true model; ``none``. Rivals (`online_rivals`) begin with the counts of the same log, or with none.
-Runs of ``log`` in which no start is claimed are not made; ``runs`` counts the others.
+``restoring`` learns nothing: it follows the policy with the largest common slack on the true model all along,
+so its debts are those that chance alone makes. Runs of ``log`` in which no start is claimed are not made;
+``runs`` counts the others.
 
 Everything is counted from the trajectory itself: ``regret`` is ``T v* - sum of rewards`` (mean and standard
 error), ``short`` the largest debt to a quota in steps at the end (mean), ``ever`` at any time (mean and 95 %
@@ -18,6 +20,7 @@ world's included, the start's not.
 import argparse
 import sys
 import time
+from bisect import bisect_right
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +29,7 @@ from benchmarks.problems.online import rover, workshop
 from benchmarks.table import table
 
 from fairmdp import Chain, OnlineAgent, Problem, learn_start, record, scenarios, solve_lp
+from fairmdp.chains.policy import ladder
 from fairmdp.learning import Running
 from fairmdp.model.checks import Floats
 from fairmdp.online.bounds import Bounds
@@ -37,6 +41,7 @@ FIELDS = [
     "met", "met_late", "drifts", "slack", "true_slack", "cpu",
 ]  # fmt: skip
 PER_PAIR = 400
+NEARLY_ALL = 1 - 1e-6  # of the largest slack: all of it leaves a linear program no room for rounding
 STEPS = 20_000
 MODELS = {
     "three-state": scenarios.three_state,
@@ -46,10 +51,27 @@ MODELS = {
     "rover": rover,
     "workshop": workshop,
 }
-AGENTS = [("fairmdp", "log"), ("fairmdp", "model"), ("fairmdp", "none")] + [
+AGENTS = [("fairmdp", "log"), ("fairmdp", "model"), ("fairmdp", "none"), ("restoring", "model")] + [
     (name, start) for name in RIVALS for start in ("log", "none")
 ]
 """Settings were frozen before an agent was run on the last two models."""
+
+
+class Restoring:
+    """Oversteps all quotas by as much as can be, and learns nothing."""
+
+    def __init__(self, problem: Problem, seed: int) -> None:
+        mdp = problem.mdp
+        policy = Planner(Bounds.of(problem), NEARLY_ALL).restore(mdp).policy
+        self._rungs = [each.tolist() for each in np.split(ladder(mdp, policy) - mdp.s_of, mdp.pair_ptr[1:-1])]
+        self._rng = np.random.default_rng([seed, 72])
+
+    def act(self, state: int) -> int:
+        """Draw an action of a state."""
+        return bisect_right(self._rungs[state], self._rng.random())
+
+    def observe(self, state: int, action: int, reward: float, following: int) -> None:
+        """Take no notice."""
 
 
 def logged(problem: Problem, seed: int):
@@ -65,6 +87,8 @@ def true_slack(problem: Problem, policy: Floats) -> float:
 
 def made(problem: Problem, agent: str, start: str, seed: int):
     """An agent, and the slack that its start claims and has; no agent where no start is claimed."""
+    if agent == "restoring":
+        return Restoring(problem, seed), (np.nan, np.nan)
     log = logged(problem, seed) if start == "log" else None
     if agent in RIVALS:
         counts = None
