@@ -45,7 +45,7 @@ def test_a_readout_of_runs_that_end_apart():
     left = MDP([[1, 0], [0, 1], [0, 1]], [0.0, 0.0, 1.0], [0, 0, 1], initial="0")
     seen = readout(Problem(left, quotas[1:]), [[1, 0, 1], [0, 1, 1]], weights=[0.25, 0.75])
     assert seen.gain == 0.75 and seen.shares == pytest.approx([0.75])
-    with pytest.raises(ProblemError, match="weights"):
+    with pytest.raises(ProblemError, match="^weights has shape"):
         readout(Problem(left, quotas[1:]), [[1, 0, 1], [0, 1, 1]], weights=[1.0])
 
 
