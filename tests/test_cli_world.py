@@ -125,10 +125,12 @@ def test_simulate_follows_a_kept_plan(run, world, plan):
         "3",
         "--window",
         "5",
+        "--reserve",
+        "0.05",
     )
     code, out, _ = run(*words, "--json")
     data = json.loads(out)
-    policy = fm.dispatch_policy(world, plan, "fair", window=5)
+    policy = fm.dispatch_policy(world, plan, "fair", window=5, reserve=0.05)
     seen = fm.simulate_world(world, policy, 400, 3)
     assert code == 0 and data["gain"] == seen.gain and data["met"] == round(seen.met * 73)
     (slots,) = data["resources"]

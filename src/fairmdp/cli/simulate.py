@@ -33,6 +33,10 @@ class _Options:
         "--margin", default=0.005, show_default=True,
         help="Of a world: what is aimed at above every quota, in parts of the time.",
     )  # fmt: skip
+    reserve: float = option(
+        "--reserve", default=0.0, show_default=True,
+        help="Of a world: part of every capacity without which prices are found; auto tries several.",
+    )  # fmt: skip
     as_json: bool = flags.as_json("result")
 
 
@@ -63,7 +67,7 @@ def simulate(source: io.Source, solution_file: str, options: _Options, **where: 
         worlds.refuse_options({f"--{name}": value for name, value in where.items()})
         return worlds.simulate_world(
             source, world, solution_file, kind=options.policy, window=options.window, margin=options.margin,
-            steps=options.steps, seed=options.seed, as_json=options.as_json,
+            reserve=options.reserve, steps=options.steps, seed=options.seed, as_json=options.as_json,
         )  # fmt: skip
     simulator, problem = source.simulator()
     kept = io.read_kept(problem, solution_file)

@@ -70,12 +70,12 @@ def frontier_of_world(
 
 
 def simulate_world(
-    source: io.Source, world: fm.World, path: str, *, kind: str, window: float, margin: float, steps: int,
-    seed: int, as_json: bool,
+    source: io.Source, world: fm.World, path: str, *, kind: str, window: float, margin: float,
+    reserve: float, steps: int, seed: int, as_json: bool,
 ) -> None:  # fmt: skip
     """Print what a policy that follows a kept plan does in one run."""
     plan = fm.WorldPlan.load(path)
-    policy = fm.dispatch_policy(world, plan, kind, window=window, margin=margin)
+    policy = fm.dispatch_policy(world, plan, kind, window=window, margin=margin, reserve=reserve)
     seen = fm.simulate_world(world, policy, steps, seed)
     shown = views.world_simulation_data, views.world_simulation_text
     output.answer(as_json, *shown, source.target, world, plan, policy, seen)

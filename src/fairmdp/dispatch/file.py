@@ -8,7 +8,7 @@ member                                type     size                content
 ====================================  =======  ==================  ===========================================
 fairmdp_dispatch                      int      1                   version of the format
 kind                                  uint8    any                 see `dispatch_policy`
-numbers                               float    2                   window, margin
+numbers                               float    3                   window, margin, reserve
 capacity                              float    K
 group_owed, group_size                float    G
 group_unit, group_prices              float    G
@@ -71,7 +71,7 @@ _OF_POLICY = {
 _TYPES = {
     "pair_ptr": INT, "row_of": INT, "columns": INT, "cost": _SINGLE, "uses": FLOAT, "value": _SINGLE,
     "slope": _SINGLE, "follow": SHORT, "most": SHORT, "shares": FLOAT, "counts": FLOAT, "owed": FLOAT,
-    "unit": FLOAT, "group_counts": FLOAT, "group_of": INT, "chance": _SINGLE,
+    "unit": FLOAT, "group_counts": FLOAT, "group_of": INT, "chance": _SINGLE, "lead": _SINGLE,
 }  # fmt: skip
 _OF_PATTERN = {"size": Member(INT, "size")} | {name: Member(of, name) for name, of in _TYPES.items()}
 _KIND = Kind(
@@ -85,7 +85,7 @@ def write(policy: DispatchPolicy, path: str | PathLike[str]) -> None:
     arrays: Arrays = {
         VERSION_MEMBER: np.array([VERSION]),
         "kind": text_of([policy.kind]),
-        "numbers": np.array([policy.window, policy.margin]),
+        "numbers": np.array([policy.window, policy.margin, policy.reserve]),
         "capacity": policy.capacity,
         "group_owed": groups.owed, "group_size": groups.size, "group_unit": groups.unit,
         "group_prices": groups.prices, **memory._asdict(),
@@ -111,9 +111,9 @@ def _policy(arrays: Arrays) -> DispatchPolicy:
     kind = "".join(names_in("kind", arrays) or [])
     if kind not in KINDS:
         raise FormatError(f"kind: {kind!r:.60} is none of {', '.join(KINDS)}")
-    window, margin = shaped("numbers", arrays["numbers"], (2,)).tolist()
-    if not (1 <= window < np.inf and 0 <= margin < 1):
-        raise FormatError(f"numbers holds window {window} and margin {margin}")
+    window, margin, reserve = shaped("numbers", arrays["numbers"], (3,)).tolist()
+    if not (1 <= window < np.inf and 0 <= margin < 1 and 0 <= reserve < 1):
+        raise FormatError(f"numbers holds window {window}, margin {margin} and reserve {reserve}")
     groups = Groups(*(arrays[f"group_{name}"] for name in ("owed", "size", "unit", "prices")))
     for name in ("capacity", "group_owed", "group_unit", "group_prices", "account", "group_account"):
         _require(np.isfinite(arrays[name]), name, "is not finite")
@@ -123,7 +123,9 @@ def _policy(arrays: Arrays) -> DispatchPolicy:
     J = tables[0].owed.shape[1]
     if any(t.owed.shape[1] != J for t in tables):
         raise FormatError("patterns have different numbers of local quotas")
-    policy = DispatchPolicy(kind, tables, arrays["capacity"], groups, window=window, margin=margin)
+    policy = DispatchPolicy(
+        kind, tables, arrays["capacity"], groups, window=window, margin=margin, reserve=reserve
+    )
     N = policy.n_clients
     columns = shaped("column", arrays["column"], (N,)).astype(np.int64)
     most = np.concatenate([t.columns[t.row_of] for t in tables])
@@ -147,6 +149,7 @@ def _tables(arrays: Arrays, b: int, kind: str) -> Tables:
         "value": (B, C, SA), "slope": (B, J + L, SA), "follow": (B, C, S), "most": (B, J, S),
         "shares": (B, C, J), "counts": (-1, SA, J), "owed": (B, J), "unit": (B, J),
         "group_counts": (-1, SA, L), "group_of": (B, L), "chance": (B if kind in PLANNED else 0, SA),
+        "lead": (B, C, S),
     }  # fmt: skip
     found = {name: _shaped(f"{name}.{b}", arrays[f"{name}.{b}"], shapes[name], B) for name in shapes}
     for name, of in _TYPES.items():

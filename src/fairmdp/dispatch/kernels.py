@@ -19,14 +19,21 @@ from numpy.typing import NDArray
 from fairmdp.chains.small import OPTIONS
 
 INDEX, PLAN = 0, 1  # who comes first: who makes most of what it uses, or a fixed order of the clients
-PER_OCTAVE, OCTAVES = 128, 32  # steps of the efficiencies that are told apart
-KEYS = PER_OCTAVE * OCTAVES
-SWITCH, LARGEST, DEEPEST = 2.0, 3.0, 2.5  # windows; see fairmdp.dispatch.policy.DispatchPolicy
+FINEST = 2.0**-12  # octaves from an efficiency of 1 within which steps stay the same
+PER_OCTAVE = 96  # steps of the efficiencies that are told apart
+KEYS = 2 * 22 * PER_OCTAVE
+# Windows; see fairmdp.dispatch.policy.DispatchPolicy.
+SWITCH, DEEPEST = 2.25, 3.0
+LARGEST = (8.0, 3.25)  # by who comes first
+_STRENGTH = 4.0  # units of price that a client pays more one window behind SWITCH; grows with the square
+NEVER = 1e30  # cost of what uses more than there is
 _FAR = 1e3  # windows beyond which arrears are all the same
 _ARREARS = 64  # steps of arrears that the fixed order tells apart
 
 # Columns of Flat.base and Flat.stride.
-COST, USES, VALUE, SLOPE, FOLLOW, MOST, SHARES, COUNTS, OWED, UNIT, GROUP_COUNTS, GROUP_OF, CHANCE = range(13)
+COST, USES, VALUE, SLOPE, FOLLOW, MOST, SHARES, COUNTS, OWED, UNIT, GROUP_COUNTS, GROUP_OF, CHANCE, LEAD = (
+    range(14)
+)
 P, R, M, W, GROUP = range(5)  # and of Moves
 
 
@@ -41,9 +48,9 @@ class Flat(NamedTuple):
     n_pairs: NDArray[Any]  # (patterns,)
     n_layers: NDArray[Any]  # (patterns,), group quotas that a row can be part of
     pair_ptr: NDArray[Any]  # pairs of states, numbered from 0 in each pattern
-    base: NDArray[Any]  # (patterns, 13)
-    stride: NDArray[Any]  # (patterns, 13)
-    floats: NDArray[np.float32]  # value, slope, cost, chance
+    base: NDArray[Any]  # (patterns, 14)
+    stride: NDArray[Any]  # (patterns, 14)
+    floats: NDArray[np.float32]  # value, slope, cost, chance, lead
     doubles: NDArray[np.float64]  # uses, counts, owed, unit, shares, group counts
     shorts: NDArray[np.int16]  # follow, most
     groups: NDArray[np.int64]
@@ -125,15 +132,21 @@ def _random(seed: Any) -> tuple[Any, float]:
 
 @njit(**OPTIONS)
 def _key(efficiency: float) -> int:
-    """Logarithmic step of an efficiency, the best first."""
+    """Step of an efficiency, the best first: the closer to 1, where offers stop to pay, the finer."""
     mantissa, exponent = math.frexp(efficiency)
-    step = exponent * PER_OCTAVE + int((mantissa - 0.5) * (2 * PER_OCTAVE)) + KEYS // 2
-    return KEYS - 1 - min(max(step, 0), KEYS - 1)
+    octaves = exponent - 1 + (2.0 * mantissa - 1.0)  # above 1, a line in each of them
+    mantissa, exponent = math.frexp(1.0 + abs(octaves) / FINEST)
+    step = min(int((exponent - 1 + (2.0 * mantissa - 1.0)) * PER_OCTAVE), KEYS // 2 - 1)
+    return KEYS // 2 - 1 - step if octaves > 0.0 else KEYS // 2 + step
 
 
 @njit(**OPTIONS)
-def _follow(flat: Flat, state: State, work: Work, window: float) -> None:
-    """Say how far each client is behind, and choose the policy of its plan that it follows."""
+def _follow(flat: Flat, state: State, work: Work, window: float, states: NDArray[Any]) -> None:
+    """Say how far each client is behind, and choose the policy of its plan that it follows.
+
+    Where it is in a state from which all of them can begin alike, it keeps the one that it has until it is
+    far behind or ahead.
+    """
     J = state.account.shape[1]
     for c in range(work.behind.size):
         b, i = flat.block_of[c], flat.row_of[c]
@@ -145,18 +158,21 @@ def _follow(flat: Flat, state: State, work: Work, window: float) -> None:
                 most = max(most, min(d, _FAR))
                 outside = outside or abs(d) > SWITCH
         work.behind[c] = most
-        columns = flat.columns[flat.first_row[b] + i]
-        if outside and columns > 1:
+        columns, S = flat.columns[flat.first_row[b] + i], flat.n_states[b]
+        if columns > 1:
             shares = flat.base[b, SHARES] + i * flat.stride[b, SHARES]
+            lead = flat.base[b, LEAD] + i * flat.stride[b, LEAD] + states[c]
             best, choice = -np.inf, 0
             for column in range(columns):
-                value = 0.0
+                value = float(flat.floats[lead + column * S])
+                outside = outside or value != 0.0
                 for j in range(J):
                     if flat.doubles[owed + j] > -np.inf:
-                        value += state.account[c, j] * flat.doubles[shares + column * J + j]
+                        value += state.account[c, j] / window * flat.doubles[shares + column * J + j]
                 if value > best:
                     best, choice = value, column
-            state.column[c] = choice
+            if outside:
+                state.column[c] = choice
 
 
 @njit(**OPTIONS)
@@ -194,8 +210,9 @@ def _offers(
                     d = min(state.account[c, j] / window, _FAR)
                     if d > SWITCH and flat.doubles[owed + j] > -np.inf:
                         unit = flat.doubles[flat.base[b, UNIT] + i * flat.stride[b, UNIT] + j]
+                        more = _STRENGTH * (d - SWITCH) ** 2 * unit
                         for pair in range(p0, p1):
-                            v[pair - p0] += (d - SWITCH) ** 2 * unit * flat.floats[slope + j * SA + pair]
+                            v[pair - p0] += more * flat.floats[slope + j * SA + pair]
             for layer in range(flat.n_layers[b]):
                 g = flat.groups[flat.base[b, GROUP_OF] + i * flat.stride[b, GROUP_OF] + layer]
                 if g >= 0:
@@ -209,7 +226,7 @@ def _offers(
                 now = pair
         actions[c] = now - p0
         wanted = -1
-        if accounts and behind > LARGEST:
+        if accounts and behind > LARGEST[order]:
             j = 0
             for other in range(1, J):
                 if state.account[c, other] > state.account[c, j]:
@@ -228,7 +245,7 @@ def _offers(
             S = flat.n_states[b]
             at = flat.base[b, FOLLOW] + i * flat.stride[b, FOLLOW] + state.column[c] * S + states[c]
             wanted = p0 + flat.shorts[at]
-        if wanted >= 0:
+        if wanted >= 0 and flat.floats[cost + wanted] < NEVER:
             if flat.floats[cost + wanted] == 0.0:
                 actions[c] = wanted - p0
                 continue
@@ -335,7 +352,7 @@ def decide(
 ) -> Any:  # fmt: skip
     """Fill in the actions of one step and book them; returns the next state of the generator."""
     if accounts:
-        _follow(flat, state, work, window)
+        _follow(flat, state, work, window, states)
     n, seed = _offers(flat, state, work, order, accounts, window, states, actions, seed)
     _fill(flat, work, n, states, actions)
     if accounts:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from fairmdp.decomposition.solve import solve_world
+from fairmdp.dispatch.pilot import CANDIDATES, FEW, Candidate, better
 from fairmdp.dispatch.policy import KINDS, PLANNED, DispatchPolicy, Groups
-from fairmdp.dispatch.simulation import QUANTILES, WorldSimulation, simulate_world
 from fairmdp.dispatch.tables import greedy_tables, tables_of
 from fairmdp.errors import ProblemError
 from fairmdp.model.checks import Floats, there_are
@@ -13,15 +14,13 @@ from fairmdp.world.plan import WorldPlan
 from fairmdp.world.world import World
 
 _LEAST_PRICE = 0.02  # of a resource, as a part of what a unit of it is worth in the mean
-_PILOT = 50  # windows that a policy is tried for
-_PILOTED = ("fair", "fair_id")
-_RISING = 0.25  # windows that the median client may fall behind from one third of a pilot to the next
-_HELD = 4.0  # windows that a client may be behind in the worst step of a pilot, or a group in its last
+_OF_GROUPS = 0.2  # part of the margin that groups have: what many do together swings little
 
 
 def dispatch_policy(
-    world: World, plan: WorldPlan, kind: str = "auto", *, window: float = 20.0, margin: float = 0.005
-) -> DispatchPolicy:
+    world: World, plan: WorldPlan, kind: str = "auto", *, window: float = 20.0, margin: float = 0.005,
+    reserve: float = 0.0,
+) -> DispatchPolicy:  # fmt: skip
     """Make a policy that keeps capacity at every step and gives everybody what it is owed over time.
 
     Parameters
@@ -33,7 +32,9 @@ def dispatch_policy(
     kind
         ``"fair"`` puts first who makes most of what it uses at the prices of the plan, where those who are
         behind pay more. ``"fair_id"`` puts those first who are far behind, and then everybody in a fixed
-        order, each with what its plan says. ``"auto"`` tries both for a while and keeps the better one.
+        order, each with what its plan says. ``"auto"`` tries both in simulations, ``"fair"`` with several
+        reserves, until they have settled, and keeps the one that gains most of those under which nobody falls
+        behind.
 
         For comparison, without accounts, so that quotas are not kept: ``"index"`` is ``"fair"`` and ``"id"``
         is ``"fair_id"`` without them; ``"greedy"`` knows rewards and no future. The index of a linear program
@@ -43,8 +44,13 @@ def dispatch_policy(
         In steps: clients are behind and ahead of what they are owed by about two windows in turn. Long
         windows gain more, and share more coarsely in time.
     margin
-        What is aimed at above every quota, in parts of the time. Shares of T steps are short by at most what
-        arrears have grown, divided by T, less the margin.
+        What is aimed at above every quota, in parts of the time, and a fifth of it for groups, whose accounts
+        swing less. Shares of T steps are short by at most what arrears have grown, divided by T, less the
+        margin.
+    reserve
+        Part of every capacity without which the prices are found; the policy still uses all there is. To
+        bring clients from bad states into good ones, and back again a few windows later, takes more than the
+        plan in the mean knows of; prices of a little less capacity make room for that.
 
     Returns
     -------
@@ -72,40 +78,50 @@ def dispatch_policy(
         raise ProblemError("the plan is of another world: its arrays have other shapes")
     if not plan.has_policy or not np.isfinite(plan.prices).all():
         raise ProblemError(f"there is no plan to follow: {plan.status.meaning}")
+    if not 0 <= reserve < 1:
+        raise ProblemError(f"reserve is {reserve!r}, expected a part of the capacity, 0 to 1")
     if kind == "auto":
-        return _better(world, plan, window, margin)
+        candidates = CANDIDATES if world.n_components <= FEW else CANDIDATES[:2]
+        tried = (_reserving(world, plan, each, window, margin) for each in candidates)
+        return better(world, [policy for policy in tried if policy is not None])
+    policy = _reserving(world, plan, Candidate(kind, reserve), window, margin)
+    if policy is None:
+        raise ProblemError(f"with a reserve of {reserve:g} no policy meets the quotas")
+    return policy
+
+
+def _reserving(
+    world: World, plan: WorldPlan, of: Candidate, window: float, margin: float
+) -> DispatchPolicy | None:
+    """A policy at the prices of a world with less capacity; None where its quotas cannot be met there."""
+    if of.reserve > 0:
+        less = world
+        for each in world.resources:
+            less = less.with_capacity(each.name, (1 - of.reserve) * each.capacity)
+        plan = solve_world(less, tol=plan.tol)
+        if not plan.has_policy:
+            return None
     floor = np.maximum(plan.prices, _LEAST_PRICE * _worth(world, plan))
-    if kind == "greedy":
-        tables = tuple(greedy_tables(rows, floor) for rows in world.blocks)
+    if of.kind == "greedy":
+        tables = tuple(greedy_tables(rows, floor, world.capacity) for rows in world.blocks)
     else:
         tables = tuple(
-            tables_of(rows, block, plan.prices, plan.group_prices, floor, margin, kind in PLANNED)
+            tables_of(
+                rows,
+                block,
+                plan.prices,
+                plan.group_prices,
+                floor,
+                world.capacity,
+                margin,
+                of.kind in PLANNED,
+            )
             for rows, block in zip(world.blocks, plan.blocks, strict=True)
         )
     groups = _groups(world, plan, margin)
-    return DispatchPolicy(kind, tables, world.capacity, groups, window=window, margin=margin)
-
-
-def _better(world: World, plan: WorldPlan, window: float, margin: float) -> DispatchPolicy:
-    """The policy that gains more in a pilot among those that hold arrears, or else is less short."""
-    tried = []
-    for kind in _PILOTED:
-        policy = dispatch_policy(world, plan, kind, window=window, margin=margin)
-        seen = simulate_world(world, policy, int(_PILOT * window))
-        behind = float(seen.arrears.max(initial=0.0)) / window
-        short = (seen.group_owed - seen.group_shares) / policy.groups.size
-        missing = max(behind / _HELD - 1, 0.0) + max(float(short.max(initial=0.0)) - margin, 0.0)
-        missing += max(_drift(seen) / window - _RISING, 0.0)
-        tried.append((missing == 0, seen.gain if missing == 0 else -missing, policy))
-    return max(tried, key=lambda each: each[:2])[2]
-
-
-def _drift(seen: WorldSimulation) -> float:
-    """By how many steps the median client falls behind from the second third of a run to the last."""
-    median = seen.history.arrears[:, QUANTILES.index(0.5)]
-    third = len(median) // 3
-    drift = float(median[-third:].mean() - median[-2 * third : -third].mean())
-    return drift if np.isfinite(drift) else 0.0
+    return DispatchPolicy(
+        of.kind, tables, world.capacity, groups, window=window, margin=margin, reserve=of.reserve
+    )
 
 
 def _worth(world: World, plan: WorldPlan) -> Floats:
@@ -125,4 +141,4 @@ def _groups(world: World, plan: WorldPlan, margin: float) -> Groups:
     size = np.maximum(size, 1e-300)
     prices = plan.group_prices
     usual = max(float(prices.mean()) if prices.size else 0.0, 1e-3 * abs(plan.upper) / world.n_components)
-    return Groups(world.group_owed + margin * size, size, np.maximum(prices, usual), prices)
+    return Groups(world.group_owed + _OF_GROUPS * margin * size, size, np.maximum(prices, usual), prices)

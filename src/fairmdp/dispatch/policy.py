@@ -35,6 +35,7 @@ PLANNED = tuple(kind for kind, (order, _) in KINDS.items() if order == kernels.P
 _PLACES: dict[str, tuple[int, Any]] = {
     "cost": (kernels.COST, np.float32), "value": (kernels.VALUE, np.float32),
     "slope": (kernels.SLOPE, np.float32), "chance": (kernels.CHANCE, np.float32),
+    "lead": (kernels.LEAD, np.float32),
     "uses": (kernels.USES, np.float64), "shares": (kernels.SHARES, np.float64),
     "counts": (kernels.COUNTS, np.float64), "owed": (kernels.OWED, np.float64),
     "unit": (kernels.UNIT, np.float64), "group_counts": (kernels.GROUP_COUNTS, np.float64),
@@ -60,13 +61,14 @@ class DispatchPolicy:
     something that uses nothing. Each client has an account of the steps by which it is behind what it is owed
     ::
 
-        account <- max(account + owed + margin - had, -2.5 window)
+        account <- max(account + owed + margin - had, -3 window)
 
     so over any number of steps its share is at least ``owed + margin`` less what the account has grown, per
-    step. A client of whom the plan mixes policies follows the one with a large share from two windows behind
-    until it is two windows ahead, and then the other; further behind it pays more than others, and from three
-    windows on it takes its largest share. That accounts stay within a few windows is seen in simulations, and
-    not proved.
+    step. A client of whom the plan mixes policies follows the one with a large share when it is some two
+    windows behind until it is as far ahead, and then the other; it changes sooner where it happens to be in a
+    state from which that costs little. Further behind it pays more than others, and in the end it takes its
+    largest share: from eight windows on, or three and a quarter where a fixed order decides. That accounts
+    stay within a few windows is seen in simulations, and not proved.
 
     Attributes
     ----------
@@ -77,6 +79,8 @@ class DispatchPolicy:
         run, and costs more.
     margin : float
         What the policy aims at above what is owed, in parts of the time.
+    reserve : float
+        Part of every capacity without which its prices were found.
     accounts : ndarray
         Steps by which each client is behind each side of its quotas, (N, J).
     group_accounts : ndarray
@@ -85,9 +89,10 @@ class DispatchPolicy:
 
     def __init__(
         self, kind: str, tables: tuple[Tables, ...], capacity: Floats, groups: Groups, *, window: float,
-        margin: float,
+        margin: float, reserve: float,
     ) -> None:  # fmt: skip
-        self.kind, self.window, self.margin = kind, float(window), float(margin)
+        self.kind = kind
+        self.window, self.margin, self.reserve = float(window), float(margin), float(reserve)
         self.tables, self.capacity, self.groups = tables, capacity, groups
         self.reset()
 
@@ -114,7 +119,11 @@ class DispatchPolicy:
     def reset(self) -> None:
         """Forget all arrears."""
         J, G = self.tables[0].owed.shape[1], self.groups.owed.size
-        self.memory = State(np.zeros((self.n_clients, J)), np.zeros(self.n_clients, np.int64), np.zeros(G))
+        columns = np.concatenate([each.columns[each.row_of] for each in self.tables])
+        follow = np.arange(self.n_clients) % columns  # not all the same, or all would change together
+        if not KINDS[self.kind][1]:
+            follow[:] = 0  # nobody changes: what has most weight in the plan
+        self.memory = State(np.zeros((self.n_clients, J)), follow, np.zeros(G))
 
     def copy(self) -> DispatchPolicy:
         """Return a policy with the same tables, and accounts of its own."""

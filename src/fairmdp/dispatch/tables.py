@@ -16,13 +16,17 @@ from numpy.typing import NDArray
 
 from fairmdp.chains.small import OPTIONS, long_run_of
 from fairmdp.decomposition.kernels import iterate_policy
+from fairmdp.dispatch.kernels import NEVER
 from fairmdp.model.checks import Floats, Ints
 from fairmdp.world.plan import BlockPlan
 from fairmdp.world.rows import Rows
 
 _HARDLY = 1e-9  # weight below which a policy is no part of a mixture
-_TILT = 0.3  # how far prices are moved in favour of a policy, in units of price
-_LEAST_COST, _MOST_COST = 1e-30, 1e30  # what single precision can hold
+_TILT = 0.1  # how far prices are moved in favour of a policy, in units of price
+_PUT_OFF = 2.25  # windows behind or ahead at which a policy is changed for another
+_MOST_LEAD = 8.0
+_CHEAP = 0.1  # what a change of policies may cost to be free, in units of price
+_LEAST_COST, _MOST_COST = 1e-30, 1e29  # what single precision can hold, below NEVER
 _SECOND = 1e-3  # weight of all else where a share counts first
 
 
@@ -49,10 +53,18 @@ class Tables(NamedTuple):
     group_counts: Floats  # (B or 1, SA, L)
     group_of: Ints  # (B, L)
     chance: NDArray[np.float32]  # (B or 0, SA), the planned randomisation, where it is drawn from
+    lead: NDArray[np.float32]  # (B, J + 1, S), windows by which a policy may be put off for where it begins
 
 
 def tables_of(
-    rows: Rows, plan: BlockPlan, lam: Floats, nu: Floats, floor: Floats, margin: float, planned: bool
+    rows: Rows,
+    plan: BlockPlan,
+    lam: Floats,
+    nu: Floats,
+    floor: Floats,
+    capacity: Floats,
+    margin: float,
+    planned: bool,
 ) -> Tables:
     """Tables of one pattern at prices lam (K,) and nu (G,); floor (K,) are prices above 0 to divide by."""
     B, S, SA = rows.size, rows.n_states, rows.row_ptr.size - 1
@@ -64,34 +76,39 @@ def tables_of(
     value, slope = np.empty((B, J + 1, SA), np.float32), np.empty((B, J + L, SA), np.float32)
     most, shares = np.empty((B, J, S), np.int16), np.zeros((B, J + 1, J))
     chance = np.zeros((B if planned else 0, SA), np.float32)
+    lead = np.zeros((B, J + 1, S), np.float32)
     sizes = np.tile(span, (B // len(span), 1))
-    _fill(rows, policies, columns, weights, plan.mu, unit, sizes, lam, nu, value, slope, most, shares, chance)
+    _fill(
+        rows, policies, columns, weights, plan.mu, unit, sizes, lam, nu, value, slope, most, shares, chance,
+        lead,
+    )  # fmt: skip
     if planned:
         chance[plan.split] = plan.chances
-    cost = _cost(rows, floor)
+    cost = _cost(rows, floor, capacity)
     return Tables(
         rows.pair_ptr, np.repeat(np.arange(B), rows.number), columns, cost, rows.uses, value, slope,
         policies, most, shares, rows.counts / span[:, None], rows.owed / sizes + margin, unit * sizes,
-        rows.group_counts, rows.group_of, chance,
+        rows.group_counts, rows.group_of, chance, lead,
     )  # fmt: skip
 
 
-def greedy_tables(rows: Rows, floor: Floats) -> Tables:
+def greedy_tables(rows: Rows, floor: Floats, capacity: Floats) -> Tables:
     """Tables of one pattern where a pair is worth its reward, and nobody is owed anything."""
     B, S, SA, L = rows.size, rows.n_states, rows.row_ptr.size - 1, rows.group_of.shape[1]
     return Tables(
         rows.pair_ptr, np.repeat(np.arange(B), rows.number), np.ones(B, np.int64),
-        _cost(rows, floor), rows.uses,
+        _cost(rows, floor, capacity), rows.uses,
         np.broadcast_to(rows.r.astype(np.float32)[:, None], (B, 1, SA)).copy(),
         np.zeros((B, L, SA), np.float32), np.zeros((B, 1, S), np.int16), np.zeros((B, 0, S), np.int16),
         np.zeros((B, 1, 0)), np.zeros((1, SA, 0)), np.zeros((B, 0)), np.zeros((B, 0)), rows.group_counts,
-        rows.group_of, np.zeros((0, SA), np.float32),
+        rows.group_of, np.zeros((0, SA), np.float32), np.zeros((B, 1, S), np.float32),
     )  # fmt: skip
 
 
-def _cost(rows: Rows, floor: Floats) -> NDArray[np.float32]:
-    """Price of what a pair uses, which is 0 only where that is nothing."""
+def _cost(rows: Rows, floor: Floats, capacity: Floats) -> NDArray[np.float32]:
+    """Price of what a pair uses: 0 only where that is nothing, and NEVER where it is more than there is."""
     paid = np.clip(rows.uses @ floor, _LEAST_COST, _MOST_COST)
+    paid[(rows.uses > capacity).any(axis=2)] = NEVER
     return np.where((rows.uses > 0).any(axis=2), paid, 0.0).astype(np.float32)
 
 
@@ -130,10 +147,43 @@ def _advantages(
 
 
 @njit(**OPTIONS)
+def _leads(
+    begun: NDArray[Any], laws: NDArray[Any], shares: NDArray[Any], least: float, lead: NDArray[Any]
+) -> None:
+    """How far each policy of a row is ahead of the others in each state, by what it costs to begin with it.
+
+    In windows of arrears: a client changes its policy when it is some `_PUT_OFF` windows behind or ahead,
+    sooner in a state from which that is cheap. 0 in all states where changes cost less than the least.
+    """
+    n, S = begun.shape
+    scale = 0.0
+    for b in range(n):
+        for other in range(b):
+            cost, apart = 0.0, 0.0
+            for s in range(S):
+                cost -= laws[b, s] * begun[other, s] + laws[other, s] * begun[b, s]
+            for j in range(shares.shape[1]):
+                apart = max(apart, abs(shares[b, j] - shares[other, j]))
+            if cost > least and apart > 0.0:
+                scale = max(scale, cost / (2.0 * _PUT_OFF * apart))
+    if scale == 0.0:
+        return
+    for b in range(n):
+        mean = 0.0
+        for other in range(n):
+            for s in range(S):
+                mean += laws[other, s] * begun[b, s]
+        for s in range(S):
+            ahead = (begun[b, s] - mean / (2.0 * (n - 1))) / scale
+            lead[b, s] = min(max(ahead, -_MOST_LEAD), _MOST_LEAD)
+
+
+@njit(**OPTIONS)
 def _fill(
     rows: Rows, policies: NDArray[Any], columns: NDArray[Any], weights: NDArray[Any], mu: NDArray[Any],
     unit: NDArray[Any], span: NDArray[Any], lam: NDArray[Any], nu: NDArray[Any], value: NDArray[Any],
     slope: NDArray[Any], most: NDArray[Any], shares: NDArray[Any], chance: NDArray[Any],
+    lead: NDArray[Any],
 ) -> None:  # fmt: skip
     """Fill in values, slopes, policies, shares and chances of all rows."""
     S, SA = rows.pair_ptr.size - 1, rows.row_ptr.size - 1
@@ -142,6 +192,7 @@ def _fill(
     f, raised, out, tilt = np.empty(SA), np.empty(SA), np.empty(SA), np.empty(J)
     laws, last = np.empty((J + 1, S)), np.empty(S, np.int16)
     first = np.int64(0)  # else callees would be compiled for the constant as well
+    begun = np.empty((J + 1, S))
     for i in range(rows.number.size):
         r, uses = rows.r[i % rows.r.shape[0]], rows.uses[i % rows.uses.shape[0]]
         counts = rows.counts[i % rows.counts.shape[0]]
@@ -194,6 +245,19 @@ def _fill(
                 value[i, b, pair] = out[pair]
                 for k in range(K):
                     value[i, b, pair] += lam[k] * uses[pair, k]
+            if n > 1:
+                for pair in range(SA):
+                    raised[pair] = f[pair]
+                    for j in range(J):
+                        raised[pair] += mu[i, j] * counts[pair, j]
+                _advantages(rows, i, raised, policies[i, b], ref, A, work, begun[b], laws[b], out)
+                mean = 0.0
+                for s in range(S):
+                    mean += laws[b, s] * begun[b, s]
+                for s in range(S):
+                    begun[b, s] -= mean
+        if n > 1:
+            _leads(begun[:n], laws[:n], shares[i, :n], _CHEAP * unit[i].max(), lead[i])
         for j in range(J):
             b = int(np.argmax(shares[i, :n, j]))
             for pair in range(SA):
