@@ -297,8 +297,8 @@ def test_groups_of_states_are_named_on_the_command_line_or_by_the_simulator(run)
     own = json.loads(run("walks:walk", "--group", "away=1", "--quota", "away>=0.3", *words).stdout)
     assert own["quota_names"] == ["away"] and own["shares"][0] >= 0.3
     named = json.loads(run("walks:Named", "--quota", "home<=0.6", *words).stdout)
-    assert named["quota_names"] == ["both", "home"] and named["shares"][0] == pytest.approx(1)
-    assert named["asked"][1] == [None, 0.6] and named["shares"][1] <= 0.6
+    assert named["quota_names"] == ["home", "both"] and named["shares"][1] == pytest.approx(1)
+    assert named["asked"][0] == [None, 0.6] and named["shares"][0] <= 0.6
     assert "labels ['home'], expected {name: states}" in str(run("walks:Wrong", *words).exception)
 
 
