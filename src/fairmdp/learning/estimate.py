@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from fairmdp import records
 from fairmdp.learning.counts import Counts, Engine
 from fairmdp.learning.evaluation import Evaluation, warnings_of
 from fairmdp.model.checks import Bools, Floats, ReadOnly
@@ -22,7 +23,6 @@ from fairmdp.tables import Table
 
 if TYPE_CHECKING:
     from fairmdp.mirror.solve import Learned
-    from fairmdp.records import Finding
 
 log = logging.getLogger("fairmdp")
 
@@ -69,7 +69,7 @@ class FromRecords(ReadOnly):
     used: Bools
     missing: tuple[tuple[str, int], ...] = ()
     more_records: int | None = None
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[records.Finding, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
