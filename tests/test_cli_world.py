@@ -135,8 +135,9 @@ def test_simulate_follows_a_kept_plan(run, world, plan):
     assert code == 0 and data["gain"] == seen.gain and data["met"] == round(seen.met * 73)
     (slots,) = data["resources"]
     assert slots["used"] <= slots["most_used"] <= slots["capacity"] == 39
-    assert data["gap"] == pytest.approx(1 - seen.gain / plan.upper)
+    assert data["gap"] == pytest.approx(1 - seen.gain / plan.upper) and data["reserve"] == 0.05
     code, out, _ = run(*words)
+    assert "window 5, margin 0.005, reserve 0.05; 360 steps" in out
     assert code == 0 and f"{data['met']} of 73 met in this run, worst slack {data['worst_slack']:+.4f}" in out
     assert f"(proved); the gap is {100 * data['gap']:.2f} %" in out and "360 steps after 40" in out
     run("solve", "gpu-tenants", "-p", "tenants=60", "-o", "t.npz")

@@ -363,6 +363,7 @@ def world_simulation_data(
     """What one run of a policy of a world has seen, beside the ceiling."""
     return {
         "policy": policy.kind, "window": float(policy.window), "margin": float(policy.margin),
+        "reserve": float(policy.reserve),
         **_run(plan, seen),
         "interval": list(seen.interval),
         "upper": plan.upper,
@@ -397,9 +398,10 @@ def world_simulation_text(
     data = world_simulation_data(world, plan, policy, seen)
     low, high = data["interval"]
     counted = data["steps"] - data["burn_in"]
+    reserve = f", reserve {data['reserve']:g}" if data["reserve"] else ""
     lines = [
         f"{name}: {world_size_text(world)}",
-        f"  policy {data['policy']}, window {data['window']:g}, margin {data['margin']:g}; "
+        f"  policy {data['policy']}, window {data['window']:g}, margin {data['margin']:g}{reserve}; "
         f"{counted:,} steps after {data['burn_in']:,}",
         "",
         f"  gain      {with_error(data['gain'], data['error'])}, 95 %: {interval(low, high)} (measured)",
