@@ -99,7 +99,8 @@ def test_interior_points_find_no_point_either():
     "verdicts, small, ending",
     [
         (["kInfeasible", "kInfeasible"], 2000, None),
-        (["kInfeasible", "kUnknown", "kUnknown", "kUnknown", "kSolveError", "kSolveError"], 2000, None),
+        (["kInfeasible", "kUnknown", "kUnknown", "kUnknown", "kSolveError", "kSolveError"], 42, "solved"),
+        (["kInfeasible", "kUnknown", "kUnknown", "kUnknown", "kSolveError", "kSolveError"], 41, None),
         (["kInfeasible", "kOptimal"], 0, "solved"),
         (["kUnknown", "kInfeasible", "kOptimal"], 0, "solved"),
         (["kUnknown", "kUnknown", "kUnknown", "kUnknown", "kSolveError", "kSolveError"], 42, "solved"),
@@ -107,8 +108,8 @@ def test_interior_points_find_no_point_either():
     ],
 )
 def test_what_highs_says_is_doubted(verdicts, small, ending, monkeypatch):
-    """A verdict of infeasible is asked for twice; one that is never taken back counts, as a proof is due anyway.
-    Where there is none at all, whole numbers decide a program of 42 entries, and none that is called too large.
+    """A verdict of infeasible is asked for twice. Where it is not, whole numbers decide a program of 42 entries;
+    of one that is called too large it counts if it was given once, as a proof is due anyway.
     """
     monkeypatch.setattr("fairmdp.backends.highs._SMALL", small)
     problem = scenarios.three_state()

@@ -51,6 +51,11 @@ class Point(NamedTuple):
     iterations: int
 
 
+def _refused(said: list[highspy.HighsModelStatus]) -> int:
+    """How often HiGHS has said that there is no point."""
+    return sum(status in _NO_POINT for status in said)
+
+
 def quiet(**options: Any) -> highspy.Highs:
     """HiGHS on one thread, without a word, that answers the same each time."""
     highs = highspy.Highs()
@@ -109,18 +114,20 @@ class Program:
         self._run_in_time()
         said = [self.highs.getModelStatus()]
         for way in _OTHER_WAYS if self.algorithm == "simplex" else _WAYS_OUT_OF_THE_INTERIOR:
-            if said[-1] == _SOLVED or sum(status in _NO_POINT for status in said) > 1:
+            if said[-1] == _SOLVED or _refused(said) > 1:
                 break
             self._run_afresh(**way)
             said.append(self.highs.getModelStatus())
         if said[-1] == _SOLVED:
             return True
-        if any(status in _NO_POINT for status in said):
+        if _refused(said) > 1:
             return False
-        if self.highs.getNumRow() * self.highs.getNumCol() > _SMALL:
+        if self.highs.getNumRow() * self.highs.getNumCol() <= _SMALL:
+            self._whole = self._in_whole_numbers()
+            return self._whole is not None
+        if _refused(said) == 0:
             raise SolverError(f"HiGHS stopped with {self.highs.modelStatusToString(said[-1])}")
-        self._whole = self._in_whole_numbers()
-        return self._whole is not None
+        return False
 
     @property
     def point(self) -> Point:
