@@ -10,6 +10,7 @@ from fairmdp import MDP, Chain, Problem, ProblemError, Quota, SimulatorError, sc
 from fairmdp.learning.counts import CHUNK, Counts, Tally, sample_chunk, spread_evenly
 from fairmdp.learning.evaluation import evaluate
 from fairmdp.learning.plugin import learn_plugin
+from fairmdp.model.objectives import alpha_fair
 from fairmdp.model.simulator import shell_model
 
 pytestmark = pytest.mark.slow
@@ -247,6 +248,9 @@ def test_several_closed_classes_are_said():
     assert any("end in different parts" in note for note in learned.notes)
     assert np.isnan([learned.gain, learned.gain_se, *learned.shares, learned.worst_slack]).all()
     assert learned.gap == np.inf and np.isnan(learned.history[-1].gain)
+    free = [Quota("0", states=[0], at_least=0)]
+    welfare = learn_plugin(stay.simulator(), free, samples=400, objective=alpha_fair(1)).welfare
+    assert np.isnan(welfare.value) and np.isnan(welfare.utilities).all()
 
 
 # --- reproducible, interruptible
